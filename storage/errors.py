@@ -113,15 +113,16 @@ class DamagedLog(LogStorageError):
             f"{path} is damaged: no valid record batch at byte {position}, where offset {offset} should be, "
             f"and a valid one behind it, at {where} with offset {next_offset}"
         )
-        cause = (
+        self.was_synced = was_synced
+        self.cause = (
             "It had been synced, so the disk has changed it"
             if was_synced
             else "It was not known to be synced: after a power cut a sound disk can show this too"
         )
         super().__init__(
-            f"{self.what}. {cause}. Nothing was removed. `barnabas log repair {directory}` shows what can be "
-            "kept, and keeps it with --yes while the broker is stopped; barnabas.recovery.corrupt=truncate "
-            "cuts such logs at that place, as Apache Kafka does"
+            f"{self.what}. {self.cause}. Nothing was removed. `barnabas log repair {directory}` shows what "
+            "can be kept, and keeps it with --yes while the broker is stopped; "
+            "barnabas.recovery.corrupt=truncate cuts such logs at that place, as Apache Kafka does"
         )
         self.path = path
         self.position = position

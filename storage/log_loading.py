@@ -65,7 +65,7 @@ class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
     """threads_per_directory: `num.recovery.threads.per.data.dir`. on_damage: `barnabas.recovery.corrupt`."""
 
     threads_per_directory: int = 2
-    on_damage: OnDamage = OnDamage.REFUSE
+    on_damage: OnDamage = OnDamage.AUTO
 
 
 class _Met(msgspec.Struct):

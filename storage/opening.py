@@ -119,7 +119,7 @@ def open_log(
     now_ms: int,
     recovery_point: int = 0,
     log_start_offset: int = 0,
-    on_damage: OnDamage = OnDamage.REFUSE,
+    on_damage: OnDamage = OnDamage.AUTO,
     recovered: RecoveredLog | None = None,
 ) -> tuple[PartitionLog, LoadedLog]:
     """Opens the log in a directory. Returns it, and what was found there. Raises OSError and

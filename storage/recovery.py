@@ -9,13 +9,13 @@ are read from end to end, every checksum is verified and the indexes are made ag
                                              the log is cut here
 
     │ batch │ ░░░░░ │ batch │ batch │        valid batches behind it were written, and perhaps acknowledged:
-            ▲                                no death of a process does this, a disk does. It is refused,
-                                             or cut here, as Kafka does it (`OnDamage.TRUNCATE`)
+            ▲                                no death of a process does this, a power cut or a disk does
 
-A power cut can leave the second picture on a sound disk as well, where nothing was synced (above the recovery
-point): pages reach the disk in any order, a full segment may lose its end while the next one has batches.
-What is behind the hole was acknowledged all the same, perhaps by this replica alone, so it is not thrown away
-unasked: the error says that a power cut explains it, and what to do.
+Which of the two it was, the recovery point tells (`OnDamage.AUTO`). From there on nothing was promised to be
+on the disk, and a power cut leaves this picture on a sound one: pages reach it in any order, a full segment
+may lose its end while the next one has batches. The log is cut here, as Apache Kafka does it, and the rest is
+copied again from the leader. Below the recovery point everything had been synced, so the disk has changed it,
+and what lies behind is not thrown away unasked: the log is refused, and the error says what to do.
 
 If the end that a segment lost began exactly at a batch, the file tells nothing of it. The offsets up to the
 next segment are then missing, as compaction may have left them, and readers go on behind them. Such a gap is
@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from typing import Final
 
 from config.ports import Files
 from protocol.records.header import BatchHeader, is_intact
@@ -56,10 +57,17 @@ from storage.stored_batches import Note, nothing, stored_batches
 from storage.time_index import NO_TIMESTAMP
 from storage.transaction_index import AbortedTransaction
 
+_MAX_OFFSET: Final = (1 << 63) - 1
+_IS_CUT: Final = (
+    "It is cut at that place (barnabas.recovery.corrupt); a replica copies what follows again from its leader"
+)
+
 
 class OnDamage(Enum):
     """What to do with damage that has valid batches behind it (`barnabas.recovery.corrupt`)."""
 
+    AUTO = "auto"
+    """Truncate where nothing is known to be synced, and refuse what had been."""
     REFUSE = "refuse"
     TRUNCATE = "truncate"
 
@@ -73,7 +81,7 @@ def load_log(
     log_start_offset: int,
     index_interval_bytes: int,
     now_ms: int,
-    on_damage: OnDamage = OnDamage.REFUSE,
+    on_damage: OnDamage = OnDamage.AUTO,
     recovered: RecoveredLog | None = None,
     note: Note = nothing,
 ) -> LoadedLog:
@@ -196,13 +204,14 @@ class _Scan:
         begins here."""
         self.scanned_segments = 0
         self.cut_bytes = 0
-        self._recovery_point = 0
+        self._synced_offset = 0
+        """What lies below it had been on the disk."""
 
     def run(self, segments: list[Segment], is_clean: bool, recovery_point: int) -> int:
         """Makes every segment usable, and removes what follows the first torn batch. Returns the log end
         offset."""
         end_offset = segments[0].base_offset
-        self._recovery_point = recovery_point
+        self._synced_offset = _MAX_OFFSET if is_clean else recovery_point
         hidden: list[Segment] = []
         for number, segment in enumerate(segments):
             is_last = number == len(segments) - 1
@@ -311,11 +320,13 @@ class _Scan:
             path, position, header = found
             damaged = DamagedLog(
                 segment.log.path, valid_bytes, end_offset, path, position, header.base_offset,
-                self._directory, was_synced=end_offset < self._recovery_point,
+                self._directory, was_synced=end_offset < self._synced_offset,
             )  # fmt: skip
-            if self._on_damage is OnDamage.REFUSE:
+            if self._on_damage is OnDamage.REFUSE or (
+                damaged.was_synced and self._on_damage is OnDamage.AUTO
+            ):
                 raise damaged
-            self._problems.append(f"{damaged.what}. It is cut at that place (barnabas.recovery.corrupt)")
+            self._problems.append(f"{damaged.what}. {damaged.cause}. {_IS_CUT}")
         self._problems.append(
             f"{segment.log.path} ends with {cut} bytes that are no whole batch: cut at byte "
             f"{valid_bytes}, offset {end_offset}"

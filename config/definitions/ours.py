@@ -18,8 +18,10 @@ DEFINITIONS: Final = (
     Definition("barnabas.log.format", STRING, "text", OneOf(("text", "json")), LOW, READ_ONLY,
         "Log lines on standard error in Kafka's pattern (text), or one JSON object a line (json)."),
     Definition("barnabas.recovery.corrupt", STRING,
-        "refuse", OneOf(("refuse", "truncate")), MEDIUM, READ_ONLY,
-        "What happens when recovery meets a broken batch before the torn tail: the partition is refused and "
-        "named (refuse), or cut off at that batch with a warning (truncate)."),
+        "auto", OneOf(("auto", "refuse", "truncate")), MEDIUM, READ_ONLY,
+        "What happens when recovery after a crash meets a broken batch with valid ones behind it: the log is "
+        "cut off at that batch with a warning (truncate, as Kafka does), or the partition is refused and "
+        "named (refuse). auto cuts what was never known to be synced, as a power cut leaves it, and refuses "
+        "what the disk has changed since."),
 )
 # fmt: on

@@ -185,10 +185,17 @@ def repair(*arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def killed_after_an_orderly_end(broker: BarnabasProcess) -> None:
+    """What was written before has been synced, and the next start reads the last segments all the same."""
+    assert broker.stop() == 0
+    broker.start_anywhere()
+    broker.kill()
+
+
 def test_a_bit_that_was_flipped_in_the_middle(two: BarnabasProcess) -> None:
     writers = written(two)
     home = two.data.parent / homes(two)["second"] / "second-0"
-    two.kill()
+    killed_after_an_orderly_end(two)
     log_file = home / "00000000000000000000.log"
     with log_file.open("r+b") as file:
         file.seek(25_000)
@@ -230,10 +237,29 @@ def test_a_bit_that_was_flipped_in_the_middle(two: BarnabasProcess) -> None:
         assert writer.errors == [5, 6]
 
 
+def test_a_hole_in_what_was_never_synced_needs_no_operator(two: BarnabasProcess) -> None:
+    """A power cut leaves it, and nobody was told that it would not."""
+    writers = written(two)
+    home = two.data.parent / homes(two)["second"] / "second-0"
+    two.kill()
+    log_file = home / "00000000000000000000.log"
+    with log_file.open("r+b") as file:
+        file.seek(20_000)
+        file.write(bytes(8192))
+    two.start_anywhere()
+    log = two.log_file.read_text()
+    assert f"{log_file} is damaged: no valid record batch at byte 20000, where offset 2 should be" in log
+    assert "It was not known to be synced: after a power cut a sound disk can show this too" in log
+    assert "offline" not in log
+    with RawConnection(two.bootstrap_servers) as client:
+        for name, writer in writers.items():
+            assert numbers_in(client, name) == ([0, 1] if name == "second" else writer.acknowledged)
+
+
 def test_kafka_s_way_with_damage_is_a_choice(two: BarnabasProcess) -> None:
     written(two)
     home = two.data.parent / homes(two)["second"] / "second-0"
-    two.kill()
+    killed_after_an_orderly_end(two)
     with (home / "00000000000000000000.log").open("r+b") as file:
         file.seek(25_000)
         file.write(b"\xaa\x55")

@@ -24,7 +24,7 @@ MUST_BE_MET: Final = (
     "unsynced lost", "batches lost", "unanswered there", "start struck", "offline", "passes",
     "write fails", "rename fails", "sync fails", "open fails", "truncate fails",
     "dies at write", "dies at rename", "dies at sync", "dies at truncate",
-    "cuts that may come back",
+    "cuts that may come back", "damage cut",
 )  # fmt: skip
 """What a run of some hundred stories must have met, or it says nothing."""
 

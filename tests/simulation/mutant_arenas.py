@@ -34,7 +34,6 @@ PROPERTIES: Final = MappingProxyType(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
         "leader.imbalance.check.interval.seconds": "5",
         "unclean.leader.election.enable": "false",
-        "barnabas.recovery.corrupt": "truncate",
     }
 )
 

@@ -57,8 +57,7 @@ def _places(random: SeededRandom, count: int) -> tuple[NodePlace, ...]:
 
 
 def _properties(random: SeededRandom) -> dict[str, str]:
-    """Of every node. Times are short beside Kafka's defaults, so that more happens in a simulated minute. A
-    log that a power cut has torn is truncated, as by Kafka; by default it waits for its operator."""
+    """Of every node. Times are short beside Kafka's defaults, so that more happens in a simulated minute."""
     session_ms = random.one_of((3_000, 6_000, 9_000))
     return {
         "broker.session.timeout.ms": str(session_ms),
@@ -80,7 +79,6 @@ def _properties(random: SeededRandom) -> dict[str, str]:
         "auto.leader.rebalance.enable": random.one_of(("true", "false")),
         "leader.imbalance.check.interval.seconds": "15",
         "unclean.leader.election.enable": "false",
-        "barnabas.recovery.corrupt": "truncate",
         "log.dirs": random.one_of(("/data", "/data", "/data,/data-2")),
     }
 

@@ -21,7 +21,6 @@ from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.opening import create_log, give_topic_id, open_log
 from storage.partition_log import PartitionLog
-from storage.recovery import OnDamage
 from storage.truncation_markers import (
     TruncationMarker,
     read_truncation_marker,
@@ -84,9 +83,7 @@ class BareHost:
         log.durability.check_truncation_marker(mark, log.log_start_offset)
         self.logs[key] = log
 
-    def begin(
-        self, *, is_clean: bool, on_damage: OnDamage, config: dict[Key, LogConfig], ids: dict[Key, bytes]
-    ) -> None:
+    def begin(self, *, is_clean: bool, config: dict[Key, LogConfig], ids: dict[Key, bytes]) -> None:
         """The next process. Raises OSError, LogStorageError."""
         self.background_tasks = BackgroundTasks()
         self.logs.clear()
@@ -103,7 +100,7 @@ class BareHost:
             log, found = open_log(
                 self.files, self.directory(key), *key, ids[key], config[key], self.background_tasks,
                 is_clean=is_clean, now_ms=self.clock.now_ms,
-                recovery_point=point, log_start_offset=start, on_damage=on_damage,
+                recovery_point=point, log_start_offset=start,
             )  # fmt: skip
             self._join(key, log, mark)
             self.scanned += found.scanned_segments
@@ -174,16 +171,16 @@ class NodeHost:
         for path in self.directories:
             memory.makedirs(path)
         memory.fsync_directory("/")
-        self.manager = self._manager(OnDamage.REFUSE)
+        self.manager = self._manager()
         self.manager.start()
 
-    def _manager(self, on_damage: OnDamage) -> LogManager:
+    def _manager(self) -> LogManager:
         manager = LogManager(
             self.files, self.directories, clock=self.clock, random_source=self.random_source,
             offload=RunsAtOnce(), settings=LogManagerSettings(
                 retention_check_interval_ms=1 << 50, producer_expiration_check_interval_ms=1 << 50
             ),
-            recovery=RecoverySettings(on_damage=on_damage), tell=lambda line: None,
+            recovery=RecoverySettings(), tell=lambda line: None,
         )  # fmt: skip
         manager.cleaner.settings = CleanerSettings(dedupe_buffer_bytes=MAP_BYTES, enabled=False)
         return manager
@@ -203,11 +200,9 @@ class NodeHost:
     def create(self, key: Key, topic_id: bytes, config: LogConfig) -> PartitionLog:
         return self.manager.create(*key, topic_id, config)
 
-    def begin(
-        self, *, is_clean: bool, on_damage: OnDamage, config: dict[Key, LogConfig], ids: dict[Key, bytes]
-    ) -> None:
+    def begin(self, *, is_clean: bool, config: dict[Key, LogConfig], ids: dict[Key, bytes]) -> None:
         """Raises OSError, DirectoryRefused."""
-        self.manager = self._manager(on_damage)
+        self.manager = self._manager()
         with pytest.MonkeyPatch.context() as patch:
             if self.by_workers:
                 patch.setattr(log_loading, "INLINE_RECOVERY_BYTES", 0)

@@ -9,7 +9,7 @@ What may be lost
                           and in its order.
     a power cut           of what was answered only what lies at or above the recovery point (what somebody
                           was told to be synced), and of each segment only its end. If damage is left in the
-                          middle, the log may be refused; cut at the damage, the same holds for it.
+                          middle, the log is cut there; it is never refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from storage.directories import DirectoryRefused
 from storage.errors import LogStorageError
 from storage.memory_files import MemoryFiles, Torn
 from storage.partition_log import PartitionLog
-from storage.recovery import OnDamage
 from storage.slices import LogSlice
 from tests.support.log_story.after_compaction import stored
 from tests.support.log_story.appending import Sent
@@ -319,11 +318,10 @@ class Story:
         if not is_clean and rng.random() < 0.25:
             kind = rng.choice(("kill", "power", "EIO", "ENOSPC"))
             self.files.plan = Plan(kind, "any", 1 + rng.randrange(12), share=rng.random())
-        on_damage = OnDamage.REFUSE
         for _ in range(6):
             plan = self.files.plan
             try:
-                self.host.begin(is_clean=is_clean, on_damage=on_damage, config=self.configs, ids=ids)
+                self.host.begin(is_clean=is_clean, config=self.configs, ids=ids)
                 if not self.host.offline:
                     break
                 reason = f"offline: {self.host.offline}"
@@ -335,9 +333,6 @@ class Story:
             struck = plan is not None and plan.struck
             if struck:
                 self.counts["start struck"] += 1
-            elif with_power and "damaged" in reason and on_damage is OnDamage.REFUSE:
-                self.counts["damage refused"] += 1
-                on_damage = OnDamage.TRUNCATE
             else:
                 raise Wrong(f"the log cannot be opened: {reason}")
             is_power = plan is not None and bool(plan.struck) and plan.kind == "power"
@@ -347,6 +342,9 @@ class Story:
             is_clean = False
         self.files.plan = None
         self.is_struck = False
+        damage = sum("is damaged" in problem for problem in self.host.problems)
+        require(with_power or not damage, "damage in the middle without a power cut")
+        self.counts["damage cut"] += damage
         for subject in self.subjects.values():
             subject.is_offline = False
             self._meet_again(subject, with_power, is_clean)

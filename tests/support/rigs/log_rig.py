@@ -152,7 +152,7 @@ class LogRig:
         is_clean: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,
-        on_damage: OnDamage = OnDamage.REFUSE,
+        on_damage: OnDamage = OnDamage.AUTO,
         recovered: RecoveredLog | None = None,
     ) -> PartitionLog:
         """What the next process finds."""

@@ -90,7 +90,7 @@ def test_damage_with_whole_batches_behind_it_is_refused_or_cut(later: bool) -> N
     file.write([flipped], place)
     names = rig.file_names()
     with pytest.raises(DamagedLog) as refused:
-        rig.reopen(is_clean=False)
+        rig.reopen(is_clean=False, on_damage=OnDamage.REFUSE)
     offset = 3 if later else 2
     where = "byte 0 of /data/orders-0/00000000000000000004.log with offset 4" if later else "byte 170"
     assert f"{path} is damaged: no valid record batch at byte {170 if later else 0}" in str(refused.value)
@@ -110,13 +110,59 @@ def test_damage_with_whole_batches_behind_it_is_refused_or_cut(later: bool) -> N
     assert rig.append(b"next") == offset
 
 
+def test_a_hole_that_a_power_cut_left_across_a_roll_is_cut_unasked() -> None:
+    """The end of the former segment was not synced yet; the next one has its name and its batches."""
+    files = MemoryFiles()
+    rig = LogRig(files)
+    rig.configure(segment_bytes=400)
+    rig.append(bytes(100))
+    rig.log.flush()
+    rig.run_background_tasks()
+    for _ in range(3):
+        rig.append(bytes(100))
+    former, new = (segment.path(".log") for segment in rig.log.segments)
+    files.fsync_directory(rig.directory)
+    files.cut_power(lambda path, unsynced: Torn(30 if path == former else unsynced), keep_names=True)
+    rig.reopen(is_clean=False, recovery_point=1)
+    assert offsets_of(everything(rig.log)) == [(0, 0)]
+    assert f"{former} is damaged: no valid record batch at byte 170" in rig.problems[0]
+    assert f"at byte 0 of {new} with offset 2" in rig.problems[0]
+    assert (
+        "It was not known to be synced: after a power cut a sound disk can show this too" in rig.problems[0]
+    )
+    assert "It is cut at that place" in rig.problems[0]
+    assert rig.append(b"copied again from the leader") == 1
+    rig.reopen(is_clean=False, recovery_point=1)
+    assert rig.problems == ()
+    assert rig.log.log_end_offset == 2
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_what_had_been_synced_is_refused_if_it_has_changed(is_clean: bool) -> None:
+    """After an orderly end a segment is read only if its indexes are unsound; it was synced, whatever the
+    recovery point says."""
+    rig = filled()
+    rig.close()
+    segment = rig.log.active
+    file = rig.files.open(segment.path(".log"), write=True)
+    file.write([bytes([file.pread(1, 5 * 170 + 100)[0] ^ 1])], 5 * 170 + 100)
+    rig.files.unlink(segment.path(".index"))
+    names = rig.file_names()
+    with pytest.raises(DamagedLog, match=r"where offset 5 should be.*the disk has changed it"):
+        rig.reopen(is_clean=is_clean, recovery_point=0 if is_clean else 6)
+    assert rig.file_names() == names, "nothing was removed"
+    if not is_clean:
+        rig.reopen(is_clean=False, recovery_point=5)
+        assert rig.log.log_end_offset == 5
+
+
 def test_a_base_offset_that_was_flipped_upwards_is_damage_too() -> None:
     """The checksum does not cover it: the batch itself looks well, those behind it seem to be misplaced."""
     rig = filled()
     file = rig.files.open(rig.log.active.path(".log"), write=True)
     file.write([b"\x01"], 3 * 170 + 6)  # 3 becomes 259
     with pytest.raises(DamagedLog, match="byte 680, where offset 260 should be"):
-        rig.reopen(is_clean=False)
+        rig.reopen(is_clean=False, on_damage=OnDamage.REFUSE)
 
 
 def test_a_broken_index_in_the_middle_costs_a_look_at_one_segment_only() -> None:

@@ -96,7 +96,7 @@ def test_what_was_cut_off_behind_damage_does_not_come_back() -> None:
     memory.fsync_directory(DIRECTORY)
     memory.cut_power(lambda path, unsynced: Torn(30 if f"{0:020d}.log" in path else unsynced))
     with pytest.raises(DamagedLog):
-        rig.reopen(is_clean=False)
+        rig.reopen(is_clean=False, on_damage=OnDamage.REFUSE)
     memory.kill_process()
     assert rig.reopen(is_clean=False, on_damage=OnDamage.TRUNCATE).log_end_offset == 0
     memory.cut_power(keep_all, keep_names=False)
@@ -202,7 +202,7 @@ def test_refused_damage_names_its_likely_cause_and_the_remedy(recovery_point: in
     file = rig.files.open(path, write=True)
     file.write([b"\xff"], file.size() // 3 + 62)
     with pytest.raises(DamagedLog) as refused:
-        rig.reopen(is_clean=False, recovery_point=recovery_point)
+        rig.reopen(is_clean=False, recovery_point=recovery_point, on_damage=OnDamage.REFUSE)
     assert "where offset 1 should be" in str(refused.value)
     assert cause in str(refused.value)
     assert "barnabas.recovery.corrupt=truncate" in str(refused.value)

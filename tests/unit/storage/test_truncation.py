@@ -123,7 +123,7 @@ def test_a_sealed_segment_whose_cut_came_to_nothing_does_not_overlap_the_next() 
     memory.cut_power(keep_all)
     for _ in range(2):
         with pytest.raises(DamagedLog, match="where offset 3 should be"):
-            rig.reopen(is_clean=False, recovery_point=1)
+            rig.reopen(is_clean=False, recovery_point=1, on_damage=OnDamage.REFUSE)
         memory.kill_process()
     log = rig.reopen(is_clean=False, recovery_point=1, on_damage=OnDamage.TRUNCATE)
     assert (log.log_end_offset, len(log.segments)) == (3, 1)
