@@ -79,7 +79,7 @@ class HostedLogs:
         """Takes a log offline whose files may not be as they should be. Its checkpoint entries are kept, and
         its directory gets no mark of a clean shutdown."""
         log, home = self.logs[key], self.homes[key]
-        home.recovery_points[key] = log.recovery_point
+        home.recovery_points[key] = log.durability.checkpointed_recovery_point
         home.high_watermarks[key] = log.high_watermark
         home.log_starts[key] = log.log_start_offset
         self.unopened[key] = home

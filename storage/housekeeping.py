@@ -255,7 +255,7 @@ class Housekeeping:
         for key, log in self._hosted.logs.items():
             if self._hosted.homes[key] is not directory:
                 continue
-            recovery_points[key] = log.recovery_point
+            recovery_points[key] = log.durability.checkpointed_recovery_point
             high_watermarks[key] = log.high_watermark
             if log.log_start_offset > log.segments[0].base_offset:
                 log_starts[key] = log.log_start_offset

@@ -9,7 +9,8 @@ haste. KIP-101, KIP-279, KIP-320.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 UNDEFINED_EPOCH: Final = -1
@@ -23,21 +24,35 @@ _NOWHERE: Final = 1 << 63
 class LeaderEpochs:
     """The list of pairs of epoch and start offset. Both ascend."""
 
-    __slots__ = ("_epochs", "_start_offsets", "_written", "changed", "has_failed", "latest_epoch")
+    __slots__ = (
+        "_changes",
+        "_epochs",
+        "_in_file",
+        "_start_offsets",
+        "_written",
+        "changed",
+        "has_failed",
+        "latest_epoch",
+    )
 
     def __init__(self, entries: Iterable[tuple[int, int]] = (), *, is_written: bool = True) -> None:
         """is_written: the checkpoint file says the same."""
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
         self._written = 0
-        """The number of entries, from the first one on, that are in the checkpoint file as they are here."""
+        """The number of entries, from the first one on, that are in the checkpoint file as they are here, or
+        on their way into it."""
+        self._in_file = 0
+        """The number of those that have arrived."""
+        self._changes = 0
+        """The number of changes other than new entries at the end."""
         self.latest_epoch = UNDEFINED_EPOCH
         """The epoch of the newest entry, or -1."""
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
         self.changed = not is_written
         """Whether the list differs from what was written to the checkpoint file last."""
-        self._written = len(self._epochs) if is_written else 0
+        self._written = self._in_file = len(self._epochs) if is_written else 0
         self.has_failed = False
         """Whether the last attempt to write the checkpoint file has failed."""
 
@@ -54,6 +69,12 @@ class LeaderEpochs:
         """The start offset of the newest entry; -1 if there is none."""
         return self._start_offsets[-1] if self._start_offsets else -1
 
+    @property
+    def unwritten_offset(self) -> int:
+        """The start offset of the first entry that is not in the checkpoint file; beyond every offset if all
+        are. A start after a crash must read the batches from there on to know their epochs."""
+        return self._start_offsets[self._in_file] if self._in_file < len(self._epochs) else _NOWHERE
+
     def assign(self, epoch: int, start_offset: int) -> None:
         """Notes that the log is of `epoch` from `start_offset` on. Entries that contradict this are
         removed."""
@@ -63,7 +84,8 @@ class LeaderEpochs:
             self._epochs.pop()
             self._start_offsets.pop()
         if len(self._epochs) < self._written:
-            self._written = 0
+            self._written = self._in_file = 0
+            self._changes += 1
         self._epochs.append(epoch)
         self._start_offsets.append(start_offset)
         self.latest_epoch = epoch
@@ -124,14 +146,17 @@ class LeaderEpochs:
             return False
         return self.changed
 
-    def note_writing(self) -> None:
-        """The list, as it is now, is on its way into the checkpoint file."""
+    def note_writing(self) -> Callable[[], None]:
+        """The list, as it is now, is on its way into the checkpoint file. Returns what is to be called when
+        it has arrived."""
         self.changed = False
         self._written = len(self._epochs)
+        return partial(self._arrived, self._written, self._changes)
 
-    def note_written(self) -> None:
-        """The checkpoint file has been written."""
+    def _arrived(self, count: int, changes: int) -> None:
         self.has_failed = False
+        if changes == self._changes:
+            self._in_file = max(self._in_file, count)
 
     def note_failure(self) -> None:
         """The checkpoint file could not be written. It is tried again."""
@@ -140,6 +165,7 @@ class LeaderEpochs:
 
     def note_change(self) -> None:
         """The checkpoint file must be written."""
-        self._written = 0
+        self._written = self._in_file = 0
+        self._changes += 1
         self.latest_epoch = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         self.changed = True

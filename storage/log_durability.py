@@ -151,6 +151,13 @@ class LogDurability:
         if segments.truncations == truncations:
             self.recovery_point = max(self.recovery_point, up_to_offset)
 
+    @property
+    def checkpointed_recovery_point(self) -> int:
+        """The recovery point that a start may be told. It lies below the first epoch that is not in
+        `leader-epoch-checkpoint` yet: an append's own sync does not wait for that file, and segments below
+        the recovery point are not read to find it."""
+        return min(self.recovery_point, self._leader_epochs.unwritten_offset)
+
     def is_flush_due(self, end_offset: int) -> bool:
         """Whether a log that ends there has `flush.messages` records or more that may not be on the disk."""
         return end_offset - self.recovery_point >= self._segments.config.flush_messages
@@ -188,9 +195,9 @@ class LogDurability:
         epochs = self._leader_epochs
         if not epochs.needs_writing(self._segments.log_end_offset):
             return
-        epochs.note_writing()
+        written = epochs.note_writing()
         path = f"{self._segments.directory}/{LEADER_EPOCH_CHECKPOINT}"
-        self._write(path, encode_leader_epochs(epochs.entries()), epochs.note_written, epochs.note_failure)
+        self._write(path, encode_leader_epochs(epochs.entries()), written, epochs.note_failure)
 
     def _write(
         self,

@@ -146,7 +146,7 @@ class BareHost:
             self._save(key, log)
 
     def _save(self, key: Key, log: PartitionLog) -> None:
-        self.saved[key] = (log.recovery_point, log.log_start_offset)
+        self.saved[key] = (log.durability.checkpointed_recovery_point, log.log_start_offset)
         log.durability.remove_truncation_marker()
 
     def retention(self) -> None:

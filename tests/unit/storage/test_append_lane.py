@@ -185,6 +185,23 @@ def test_the_sync_is_due_when_so_many_records_wait_for_it() -> None:
     assert (synced.seen, rig.log.recovery_point) == (2, 6)
 
 
+def test_a_crash_before_the_epochs_are_written_leaves_no_hole_in_them() -> None:
+    """The sync of an append does not wait for `leader-epoch-checkpoint`. What the next start believes of the
+    disk does: it does not look for the epochs of a segment that it need not read."""
+    rig = LaneRig(flush_messages=1, segment_bytes=400)
+    for epoch, value in ((0, b"first"), (1, bytes(100)), (1, bytes(300))):
+        sent = rig.send(client_batch(value), epoch)
+        rig.run()
+        result_of(sent)
+        if epoch == 0:
+            rig.log.durability.write_leader_epochs()
+            rig.run_background_tasks()
+    assert [segment.base_offset for segment in rig.log.segments] == [0, 2]
+    assert rig.log.recovery_point == 3
+    told = rig.log.durability.checkpointed_recovery_point
+    assert rig.reopen(is_clean=False, recovery_point=told).leader_epochs.entries() == [(0, 0), (1, 1)]
+
+
 def test_the_first_sync_is_one_of_all_new_names() -> None:
     rig = LaneRig(flush_messages=1, segment_bytes=200)
     rig.log.durability.note_new_directory()
