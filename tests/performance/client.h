@@ -42,7 +42,7 @@ static inline int64_t clock_ns(void)
 static inline void put32(uint8_t *at, uint32_t value) { value = htonl(value); memcpy(at, &value, 4); }
 static inline void put64(uint8_t *at, uint64_t value) { value = __builtin_bswap64(value); memcpy(at, &value, 8); }
 static inline uint32_t get32(const uint8_t *at) { uint32_t value; memcpy(&value, at, 4); return ntohl(value); }
-static uint64_t get64(const uint8_t *at) { uint64_t value; memcpy(&value, at, 8); return __builtin_bswap64(value); }
+static inline uint64_t get64(const uint8_t *at) { uint64_t value; memcpy(&value, at, 8); return __builtin_bswap64(value); }
 
 struct reader { const uint8_t *at, *end; };
 
