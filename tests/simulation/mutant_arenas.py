@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_running import ClusterRecipe
 from broker.simulation.cluster.cluster_steps import draw_steps
+from broker.simulation.cluster.drawn_plan import RACK_AWARE
 from broker.simulation.cluster.simulated_node import NodePlace
 
 __all__ = ["ARENAS", "recipe_in"]
@@ -102,6 +105,29 @@ def _transactions() -> ClusterPlan:
     return _plan({"kill": 4, "pause": 3, "cut one way": 2, "stop": 2}, (*clients, reader), gap_ms=900)
 
 
+def _nearby() -> ClusterPlan:
+    """Readers read from followers, which are behind, and whose leaders change."""
+    readers = tuple(
+        ClientPlan("reader", f"reader-{number}", ("topic-1",), options={"isolation": isolation, "rack": rack})
+        for number, (isolation, rack) in enumerate(
+            (("read_uncommitted", "rack-1"), ("read_committed", "rack-2"), ("read_committed", "rack-3")), 1
+        )
+    )
+    plan = _plan({"kill": 3, "pause": 3, "cut one way": 3, "slow link": 3}, (*PRODUCERS, *readers))
+    places = tuple(
+        replace(
+            place,
+            properties={
+                **place.properties,
+                "broker.rack": f"rack-{place.node_id % 3 + 1}",
+                "replica.selector.class": RACK_AWARE,
+            },
+        )
+        for place in plan.places
+    )
+    return replace(plan, places=places)
+
+
 def _groups() -> ClusterPlan:
     """Members of a group of either protocol come and go, and so do their coordinators."""
     clients = [ClientPlan("producer", "producer-1", ("topic-1",), options={"pause_ms": "150"})]
@@ -121,6 +147,7 @@ ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
         "failures": _failures,
         "transactions": _transactions,
         "groups": _groups,
+        "nearby": _nearby,
     }
 )
 

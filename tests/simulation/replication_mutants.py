@@ -17,7 +17,7 @@ from broker.replication.partition import Partition
 from broker.replication.partition_state import CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr
 from broker.replication.roles import NO_EPOCH, Leader, ReplicaState
 from broker.simulation.cluster import cluster_run
-from broker.simulation.rules import log_rules, offset_registers, partition_rules
+from broker.simulation.rules import fetch_rules, log_rules, offset_registers, partition_rules
 from controller.metadata.topic_names import METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
@@ -218,7 +218,32 @@ def _coordinators_do_not_wait(patch: Patch) -> None:
     patch.setattr(coordinator_log, "_answer_when_replicated", answer)
 
 
+# What readers are given by followers
+
+
+def _shows_all_of_a_follower(patch: Patch) -> None:
+    genuine = reading.fetch_records
+
+    def fetch_records(params: Any, partition: Partition, wanted: Any, max_bytes: int, is_first: bool) -> Any:
+        records = genuine(params, partition, wanted, max_bytes, is_first)
+        log, offset = partition.log, wanted.fetch_offset
+        if params.replica_id >= 0 or partition.is_leader or offset >= log.log_end_offset:
+            return records
+        return log.read(
+            offset, max_bytes=max_bytes, up_to_offset=log.log_end_offset, at_least_one_batch=is_first
+        )
+
+    everywhere(patch, genuine, fetch_records)
+
+
 REPLICATION_MUTANTS = (
+    ClusterMutant(
+        "a follower shows readers all that it has",
+        fetch_rules.GIVEN,
+        _shows_all_of_a_follower,
+        "nearby",
+        1,
+    ),
     ClusterMutant(
         "commits what only the leader has",
         partition_rules.NOT_HELD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.simulation.cluster import cluster_run
-from broker.simulation.rules import transaction_rules
+from broker.simulation.rules import fetch_rules, transaction_rules
 from broker.simulation.verdict import THE_NODE_FAILS
 from storage import append, lookup, producer_state, recovery, truncation
 from storage.partition_log import PartitionLog
@@ -89,10 +89,30 @@ def _shows_what_is_open_alone(patch: Patch) -> None:
     genuine: property = PartitionLog.last_stable_offset  # type: ignore[assignment]
     patch.setattr(PartitionLog, "last_stable_offset", property(last_stable_offset))
     patch.setattr(transaction_rules._Model, "first_undecided", lambda *_: (0, 1 << 62))
+    patch.setattr(fetch_rules.FetchRules, "_judge_aborted", lambda *_: None)
 
 
 def _lists_no_aborted_transactions(patch: Patch) -> None:
     everywhere(patch, lookup.aborted_transactions, lambda *_: [])
+
+
+def _lists_aborted_transactions_from_the_fetch_offset_on(patch: Patch) -> None:
+    genuine = lookup.aborted_transactions
+
+    def aborted(log: PartitionLog, from_offset: int, found: Any) -> list[tuple[int, int]]:
+        return [each for each in genuine(log, from_offset, found) if each[1] >= from_offset]
+
+    everywhere(patch, genuine, aborted)
+
+
+def _lists_aborted_transactions_that_are_over(patch: Patch) -> None:
+    """No reader sees another record for it: they begin again with the next batch of their producer."""
+    genuine = lookup.aborted_transactions
+
+    def aborted(log: PartitionLog, from_offset: int, found: Any) -> list[tuple[int, int]]:
+        return genuine(log, 0, found)
+
+    everywhere(patch, genuine, aborted)
 
 
 def _notes_no_aborted_transactions(patch: Patch) -> None:
@@ -171,8 +191,22 @@ STORAGE_MUTANTS = (
     ),
     ClusterMutant(
         "lists no aborted transactions",
-        cluster_run.PROMISES,
+        fetch_rules.NAMED,
         _lists_no_aborted_transactions,
+        "transactions",
+        1,
+    ),
+    ClusterMutant(
+        "lists no aborted transactions that begin before the fetch offset",
+        fetch_rules.NAMED,
+        _lists_aborted_transactions_from_the_fetch_offset_on,
+        "transactions",
+        1,
+    ),
+    ClusterMutant(
+        "lists aborted transactions that are over",
+        fetch_rules.NAMED,
+        _lists_aborted_transactions_that_are_over,
         "transactions",
         1,
     ),

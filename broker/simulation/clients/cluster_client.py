@@ -20,11 +20,12 @@ from broker.simulation.clients.client_history import ClientHistory
 from broker.simulation.clients.client_metadata import Address, ClientMetadata, PartitionLeader
 from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_plan import ClientPlan
-from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.cluster_world import ClusterWorld, FetchedPart
 from broker.simulation.cluster.simulated_node import BROKER_PORT
 from broker.simulation.cluster.tasks import Awaited
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchResponse
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.metadata import MetadataResponse
 from protocol.peer_channel import PeerError
@@ -111,6 +112,14 @@ class ClusterClient(SimulatedClient):
             self.begin(run(each))
         if coroutines:
             await over
+
+    def is_given(
+        self, topic_id: bytes, offset: int, data: FetchResponse.PartitionData, *, is_committed: bool
+    ) -> None:
+        """Shows what it was given of a partition to those who judge that."""
+        part = FetchedPart(self.name, topic_id, data.partition_index, offset, is_committed, data)
+        for listener in self.world.fetch_listeners:
+            listener(part)
 
     # Asking
 

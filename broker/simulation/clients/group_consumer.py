@@ -439,12 +439,12 @@ class GroupConsumer(ClusterClient):
         return lost
 
     def _read(self, place: Place, position: Position, data: FetchResponse.PartitionData) -> list[Record]:
+        is_committed = self.isolation == READ_COMMITTED
+        topic_id = self.metadata.topic_ids.get(place[0], ZERO_UUID)
+        self.is_given(topic_id, position.offset, data, is_committed=is_committed)
         try:
             fetched = read_fetched(
-                data,
-                position.offset,
-                last_epoch=position.epoch,
-                is_committed=self.isolation == READ_COMMITTED,
+                data, position.offset, last_epoch=position.epoch, is_committed=is_committed
             )
         except RecordsError:
             self.world.coverage.count("group consumers: unreadable records")

@@ -47,9 +47,14 @@ class ReaderSession:
         self._asked: dict[Place, WantedPart] = {}
 
     def request(
-        self, wanted: Mapping[Place, WantedPart], *, isolation_level: int, max_wait_ms: int
+        self,
+        wanted: Mapping[Place, WantedPart],
+        *,
+        isolation_level: int,
+        max_wait_ms: int,
+        rack: str = "",
     ) -> FetchRequest:
-        """The next one, that reads these partitions."""
+        """The next one, that reads these partitions. rack: where the reader is, empty if it does not say."""
         is_full = not self._is_wanted or self._epoch == NEW
         changed = {
             place: asked for place, asked in wanted.items() if is_full or self._asked.get(place) != asked
@@ -68,6 +73,7 @@ class ReaderSession:
             session_epoch=self._epoch if self._is_wanted else NONE_WANTED,
             topics=_topics(changed),
             forgotten_topics_data=_forgotten(gone),
+            rack_id=rack,
         )
 
     def answered(self, answer: FetchResponse) -> bool:

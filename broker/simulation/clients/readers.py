@@ -6,17 +6,25 @@ KIP-320), or lets the fetch itself check it (a diverging epoch). If the log of t
 reader's position, what it has read is lost: it goes back, says so in the history by another `assign`, and
 the history's checker sees other values at the same offsets, or none. In a run without unclean elections that
 must never happen.
+
+A reader with a rack says so with each fetch, and reads where the leader sends it (KIP-392):
+
+    leader ──names a replica──▶ the follower, until the metadata is as old as it may be
+       ▲                            │ no answer, any error, or the broker is not known any more
+       └────────────────────────────┘
+
+A follower that does not have the offset yet is no reason to go elsewhere in the log: the leader is asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from broker.simulation.clients.answer_errors import REFRESHES
 from broker.simulation.clients.client_batches import read_fetched
 from broker.simulation.clients.client_metadata import PartitionLeader
-from broker.simulation.clients.cluster_client import ClusterClient
+from broker.simulation.clients.cluster_client import METADATA_AGE_MS, ClusterClient
 from broker.simulation.clients.outgoing_batches import Place
 from broker.simulation.clients.reader_sessions import ReaderSession, WantedPart
 from broker.simulation.cluster.cluster_plan import ClientPlan
@@ -62,9 +70,16 @@ class ReaderPosition:
         return 0 <= self.high_watermark <= self.offset
 
 
+class PreferredReplica(NamedTuple):
+    """A follower that a leader has named, and until when it is read from."""
+
+    node_id: int
+    until_ms: int
+
+
 class Reader(ClusterClient):
     """Options: `isolation` (read_committed), `sessions` false for fetches without, `start` latest to begin at
-    the end, `checks` fetch to let the leader check the position with each fetch."""
+    the end, `checks` fetch to let the leader check the position with each fetch, `rack` to read nearby."""
 
     def __init__(self, world: ClusterWorld, plan: ClientPlan, bootstrap: Sequence[str]) -> None:
         super().__init__(world, plan, bootstrap)
@@ -74,6 +89,8 @@ class Reader(ClusterClient):
         )
         self.positions: dict[Place, ReaderPosition] = {}
         self.records_read = 0
+        self._rack = self.option("rack")
+        self._preferred: dict[Place, PreferredReplica] = {}
         self._sessions: dict[int, ReaderSession] = {}
         self._waits_ms = MAX_WAIT_MS
 
@@ -183,8 +200,8 @@ class Reader(ClusterClient):
     # Reading
 
     async def turn(self) -> None:
-        """Fetches once from each leader, all side by side."""
-        by_leader: dict[int, dict[Place, WantedPart]] = {}
+        """Fetches once from each leader or its stand-in, all side by side."""
+        by_node: dict[int, dict[Place, WantedPart]] = {}
         is_checked_by_leader = self.option("checks") == "fetch"
         for place, position in list(self.positions.items()):
             leader = await self.leader(*place)
@@ -192,24 +209,39 @@ class Reader(ClusterClient):
                 continue
             if not is_checked_by_leader and not await self._check(place, position, leader):
                 continue
-            by_leader.setdefault(leader.node_id, {})[place] = WantedPart(
+            node_id = self._where_to_read(place, leader)
+            is_checked = is_checked_by_leader and node_id == leader.node_id
+            by_node.setdefault(node_id, {})[place] = WantedPart(
                 leader.topic_id,
                 position.offset,
                 leader.leader_epoch,
-                position.last_epoch if is_checked_by_leader else -1,
+                position.last_epoch if is_checked else -1,
             )
-        await self.together([self._fetch(node_id, asked) for node_id, asked in sorted(by_leader.items())])
+        await self.together([self._fetch(node_id, asked) for node_id, asked in sorted(by_node.items())])
+
+    def _where_to_read(self, place: Place, leader: PartitionLeader) -> int:
+        preferred = self._preferred.get(place)
+        if preferred is None:
+            return leader.node_id
+        if preferred.node_id not in self.metadata.brokers or self.now_ms() >= preferred.until_ms:
+            del self._preferred[place]
+            return leader.node_id
+        return preferred.node_id
 
     async def _fetch(self, node_id: int, asked: dict[Place, WantedPart]) -> None:
         session = self._sessions.get(node_id)
         if session is None:
             is_wanted = self.option("sessions") != "false"
             session = self._sessions[node_id] = ReaderSession(is_wanted=is_wanted)
-        request = session.request(asked, isolation_level=int(self.is_committed), max_wait_ms=self._waits_ms)
+        request = session.request(
+            asked, isolation_level=int(self.is_committed), max_wait_ms=self._waits_ms, rack=self._rack
+        )
         answer = await self.ask_node(node_id, request)
         if not isinstance(answer, FetchResponse):
             session.unanswered()
             self.metadata.expire()
+            for place in asked:
+                self._preferred.pop(place, None)
             return
         if not session.answered(answer):
             return
@@ -225,7 +257,13 @@ class Reader(ClusterClient):
                     continue
                 if data.error_code != ErrorCode.NONE or data.diverging_epoch is not None:
                     jumps[place] = data
+                elif data.preferred_read_replica >= 0:
+                    until_ms = self.now_ms() + METADATA_AGE_MS
+                    self._preferred[place] = PreferredReplica(data.preferred_read_replica, until_ms)
                 else:
+                    self.is_given(
+                        asked[place].topic_id, position.offset, data, is_committed=self.is_committed
+                    )
                     self._take(place, position, data)
         for place, data in jumps.items():
             await self._refused(place, data)
@@ -234,6 +272,8 @@ class Reader(ClusterClient):
         fetched = read_fetched(
             data, position.offset, last_epoch=position.last_epoch, is_committed=self.is_committed
         )
+        if place in self._preferred and fetched.records:
+            self.world.coverage.count("reader: is given records by a follower")
         position.high_watermark = data.high_watermark
         position.last_stable_offset = data.last_stable_offset
         position.offset, position.last_epoch = fetched.next_offset, fetched.last_epoch
@@ -246,6 +286,11 @@ class Reader(ClusterClient):
             self.metadata.told_leader(*place, told.leader_id, told.leader_epoch)
         if data.diverging_epoch is not None and data.error_code == ErrorCode.NONE:
             self._truncated(place, data.diverging_epoch.end_offset)
+        elif self._preferred.pop(place, None) is not None:
+            self.world.coverage.count(
+                f"reader: goes back to the leader after {ErrorCode.of(data.error_code).name}"
+            )
+            self.metadata.expire()
         elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._out_of_range(place)
         elif data.error_code in REFRESHES or data.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH:

@@ -30,6 +30,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from protocol.values import ZERO_UUID
 
 __all__ = ["TransactionalProducer"]
 
@@ -253,6 +254,8 @@ class TransactionalProducer(WritingClient):
         data = answer.responses[0].partitions[0]
         if data.error_code != ErrorCode.NONE:
             return
+        topic_id = self.metadata.topic_ids.get(topic, ZERO_UUID)
+        self.is_given(topic_id, position, data, is_committed=True)
         fetched = read_fetched(data, position, is_committed=True)
         chosen = fetched.records[: self.random.between(1, MOST_TAKEN)]
         is_all = len(chosen) == len(fetched.records)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from broker.simulation.cluster.active_faults import ActiveFaults
 from broker.simulation.cluster.client import SimulatedClient
@@ -25,8 +25,9 @@ from broker.simulation.cluster.surroundings import LifeEnd, Machine
 from broker.simulation.coverage import Coverage
 from broker.simulation.histories.history import Event
 from broker.simulation.seeded_random import SeededRandom
+from protocol.messages.fetch import FetchResponse
 
-__all__ = ["ClusterWorld", "Rule"]
+__all__ = ["ClusterWorld", "FetchedPart", "Rule"]
 
 _MS = 1_000_000
 
@@ -45,6 +46,18 @@ class Rule(Protocol):
     def has_happened(self, event: Event) -> None:
         """A client has done or been told something."""
         ...
+
+
+class FetchedPart(NamedTuple):
+    """What a reader has been given of a partition, without an error. offset: from which it reads.
+    is_committed: it reads what is committed alone. Record bytes are valid for the call that has this."""
+
+    reader: str
+    topic_id: bytes
+    partition: int
+    offset: int
+    is_committed: bool
+    data: FetchResponse.PartitionData
 
 
 class ClusterWorld:
@@ -76,6 +89,8 @@ class ClusterWorld:
         self.history: list[Event] = []
         self.listeners: list[Callable[[str], None]] = []
         """Whoever is told what happens, in words."""
+        self.fetch_listeners: list[Callable[[FetchedPart], None]] = []
+        """Whoever judges what readers are given."""
         self.life_listeners: list[Callable[[SimulatedNode, LifeEnd], None]] = []
         """Whoever is told how lives of nodes end."""
         controllers = tuple(place for place in places if place.is_controller)

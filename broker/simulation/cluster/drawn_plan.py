@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_steps import Verb
 from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.seeded_random import SeededRandom
 
-__all__ = ["drawn_plan"]
+__all__ = ["RACK_AWARE", "drawn_plan"]
 
+RACKS: Final = ("rack-1", "rack-2", "rack-3")
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEAST_NODES: Final = 3
 _PRESENT: Final = (0, 0, 1, 2, 4)
 """How often a verb is drawn, as a multiple of its own weight: two of five verbs are absent from a seed."""
@@ -27,14 +31,19 @@ def drawn_plan(
     """nodes: at the beginning; None lets the seed decide."""
     random = SeededRandom(seed, "plan")
     count = max(nodes or random.one_of((3, 3, 3, 4, 5)), 1)
+    nearby = SeededRandom(seed, "racks")
+    has_racks = nearby.below(2) > 0
     places = _places(random, count)
     replicas = min(3, sum(place.is_broker for place in places))
     topics = _topics(random, replicas)
     weights = {name: verb.weight * random.one_of(_PRESENT) for name, verb in verbs.items()}
+    clients = _clients(random, topics)
+    if has_racks:
+        places, clients = _with_racks(places), _with_readers_nearby(nearby, clients, topics)
     return ClusterPlan(
         places=places,
         topics=topics,
-        clients=_clients(random, topics),
+        clients=clients,
         weights={name: weight for name, weight in weights.items() if weight},
         duration_ms=duration_ms,
         gap_ms=random.one_of((500, 2_000, 2_000, 8_000)),
@@ -115,6 +124,37 @@ def _clients(random: SeededRandom, topics: tuple[TopicPlan, ...]) -> tuple[Clien
         }
         made.append(ClientPlan("reader", f"reader-{number}", names, options=options))
     return (*made, *_group(random, "classic_consumer", names), *_group(random, "consumer", names))
+
+
+def _with_racks(places: tuple[NodePlace, ...]) -> tuple[NodePlace, ...]:
+    """Brokers in so many racks, and leaders that send readers to a replica in theirs."""
+    return tuple(
+        msgspec.structs.replace(
+            place,
+            properties={
+                **place.properties,
+                "broker.rack": RACKS[place.node_id % len(RACKS)],
+                "replica.selector.class": RACK_AWARE,
+            },
+        )
+        for place in places
+    )
+
+
+def _with_readers_nearby(
+    random: SeededRandom, clients: tuple[ClientPlan, ...], topics: tuple[TopicPlan, ...]
+) -> tuple[ClientPlan, ...]:
+    """Most of the readers say in which rack they are; there is one at least."""
+    if not any(client.kind == "reader" for client in clients):
+        names = tuple(topic.name for topic in topics)
+        options = {"isolation": random.one_of(("read_committed", "read_uncommitted"))}
+        clients = (*clients, ClientPlan("reader", "reader-1", names, options=options))
+    return tuple(
+        msgspec.structs.replace(client, options={**client.options, "rack": random.one_of(RACKS)})
+        if client.kind == "reader" and random.below(4) > 0
+        else client
+        for client in clients
+    )
 
 
 def _transactional(

@@ -11,6 +11,7 @@ In reading order:
 * `log_rules`            offsets and epochs of each log, and that nothing committed is lost or changed
 * `transaction_rules`    producers and transactions in each log, by a model that reads its batches
 * `metadata_rules`       images beside each other, and the quorum's log beneath them
+* `fetch_rules`          what readers are given, beside what is committed
 * `group_claims`         which member of a group takes which partitions for its own
 * `offset_registers`     what may be committed for a partition of a group
 * `group_rules`          both of them beside what the groups' coordinators know

@@ -12,7 +12,7 @@ from typing import Final
 
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld, Rule
-from broker.simulation.rules import group_claims, offset_registers
+from broker.simulation.rules import fetch_rules, group_claims, offset_registers
 from broker.simulation.rules import group_rules as groups
 from broker.simulation.rules import log_rules as logs
 from broker.simulation.rules import metadata_rules as metadata
@@ -48,6 +48,8 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         transactions.WRONG_LAST_STABLE: "it is told by the batches and markers of the log alone",
         transactions.LAST_STABLE_FALLS: "as long as one node leads in one epoch",
         transactions.ABORTED_DIFFER: "the transaction indexes say what the batches and markers say",
+        fetch_rules.GIVEN: "no other batch, and none that is not committed yet",
+        fetch_rules.NAMED: "all of them, each with its first offset, and no other",
         metadata.IMAGES_DIFFER: "whoever has replayed the same records has the same metadata",
         metadata.IMAGE_GOES_BACK: "in one life of a node its metadata only becomes newer",
         metadata.TWO_QUORUM_LEADERS: "of all nodes that ever lived, each in one life, one leads the quorum",
@@ -70,6 +72,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
 def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
     """For `world.rules`, before the first node starts."""
     cluster = SeenCluster(world.coverage, allows_unclean=plan.allows_unclean)
+    fetch_rules.FetchRules(cluster, world)
     return [
         PartitionWatch(
             cluster,
