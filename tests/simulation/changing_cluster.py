@@ -8,6 +8,7 @@ from broker.simulation.cluster.cluster_changes import CHANGE_VERBS, newest_image
 from broker.simulation.cluster.cluster_plan import ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_run import ClusterRun
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
+from broker.simulation.cluster.feature_changes import FEATURE_VERBS
 from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS
 from broker.simulation.cluster.partition_changes import PARTITION_VERBS
 from broker.simulation.cluster.simulated_node import NodePlace
@@ -15,7 +16,7 @@ from broker.simulation.verdict import without_logs
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import PartitionRegistration
 
-VERBS: Mapping[str, Verb] = {**CHANGE_VERBS, **PARTITION_VERBS, **MEMBERSHIP_VERBS}
+VERBS: Mapping[str, Verb] = {**CHANGE_VERBS, **PARTITION_VERBS, **MEMBERSHIP_VERBS, **FEATURE_VERBS}
 TOPIC = "flights"
 TRIES = 2_000
 

@@ -18,7 +18,7 @@ from broker.simulation.cluster.cluster_steps import draw_steps
 from broker.simulation.cluster.drawn_plan import RACK_AWARE
 from broker.simulation.cluster.simulated_node import NodePlace
 
-__all__ = ["ARENAS", "recipe_in"]
+__all__ = ["ARENAS", "recipe_in", "recipe_of_plan", "versions"]
 
 PROPERTIES: Final = MappingProxyType(
     {
@@ -105,6 +105,21 @@ def _transactions() -> ClusterPlan:
     return _plan({"kill": 4, "pause": 3, "cut one way": 2, "stop": 2}, (*clients, reader), gap_ms=900)
 
 
+def versions() -> ClusterPlan:
+    """Protocols of transactions and of groups change while clients speak them. No mutant is caught here."""
+    plan = _transactions()
+    clients = [
+        replace(client, options={**client.options, "follows": "true"})
+        for client in plan.clients
+        if client.options.get("protocol") != "1"
+    ]
+    clients += [
+        ClientPlan("consumer", f"consumer-{number}", ("topic-1",), "group-of-consumers") for number in (1, 2)
+    ]
+    weights = {"change transaction.version": 6, "change group.version": 2, "kill": 1}
+    return replace(plan, clients=tuple(clients), weights=weights, duration_ms=15_000)
+
+
 def _nearby() -> ClusterPlan:
     """Readers read from followers, which are behind, and whose leaders change."""
     readers = tuple(
@@ -153,5 +168,8 @@ ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
 
 
 def recipe_in(arena: str, seed: int) -> ClusterRecipe:
-    plan = ARENAS[arena]()
+    return recipe_of_plan(ARENAS[arena](), seed)
+
+
+def recipe_of_plan(plan: ClusterPlan, seed: int) -> ClusterRecipe:
     return ClusterRecipe(seed, plan, tuple(draw_steps(seed, plan.weights, plan.duration_ms, plan.gap_ms)))

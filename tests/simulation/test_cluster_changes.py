@@ -6,11 +6,13 @@ import re
 
 import pytest
 
+from broker.simulation.cluster.cluster_running import play
 from broker.simulation.cluster.partition_changes import moved_replicas
 from broker.simulation.seeded_random import SeededRandom
 from controller.metadata.image.cluster_image import ClusterImage
-from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
+from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION
 from tests.simulation.changing_cluster import TOPIC, ChangingCluster
+from tests.simulation.mutant_arenas import recipe_of_plan, versions
 
 SET = re.compile(r"(\S+) of (.+) shall be (.+)")
 MOVED = re.compile(r"(\S+)-(\d+) shall move from (\[.*?\]) to \[(.*?)\](.*)")
@@ -69,6 +71,25 @@ def test_eligible_leader_replicas_are_switched_off_and_on() -> None:
     cluster.until(lambda image: image.features.level(ELIGIBLE_LEADER_REPLICAS) == 0)
     assert cluster.play("switch eligible leader replicas").endswith("on")
     cluster.until(lambda image: image.features.level(ELIGIBLE_LEADER_REPLICAS) == 1)
+
+
+def test_protocols_change_while_clients_speak_them() -> None:
+    """Up and down, and nothing that a client was told is broken."""
+    result = play(recipe_of_plan(versions(), 1))
+    assert result.failure is None, result.failure
+    counts = result.coverage
+    assert counts["transactions: on to protocol 1"] > 0
+    assert counts["transactions: on to protocol 2"] > 0
+    assert counts["ConsumerGroupHeartbeat: UNSUPPORTED_VERSION"] > 0
+    assert counts["history: transactions ok"] > 20
+
+
+def test_group_version_is_back_when_the_trouble_is_over() -> None:
+    cluster = ChangingCluster()
+    assert cluster.play("change group.version").startswith("group.version shall be 0")
+    cluster.until(lambda image: image.features.level(GROUP_VERSION) == 0)
+    cluster.heal("change group.version")
+    cluster.until(lambda image: image.features.level(GROUP_VERSION) == 1, 5_000)
 
 
 def test_partitions_move_and_moves_are_taken_back() -> None:

@@ -50,7 +50,9 @@ FENCED: Final = frozenset(
 )
 """It gives up everything and joins anew."""
 HELD_BY_ANOTHER: Final = frozenset({ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID})
-"""Kafka's consumer ends here; whoever runs it starts another one."""
+ENDS: Final = HELD_BY_ANOTHER | {ErrorCode.UNSUPPORTED_VERSION}
+"""Kafka's consumer ends here; whoever runs it starts another one. The version is that of the group protocol,
+which the cluster does not have at the moment (`group.version`)."""
 
 
 class ConsumerProtocolConsumer(GroupConsumer):
@@ -110,10 +112,10 @@ class ConsumerProtocolConsumer(GroupConsumer):
         if error is ErrorCode.NONE:
             self._acknowledged = owned
             await self._take_answer(answer)
-        elif error in FENCED or error in HELD_BY_ANOTHER:
+        elif error in FENCED or error in ENDS:
             self.world.coverage.count(f"consumers: place lost, {error.name}")
             self._is_fenced = True
-            self._beat_soon(3_000 if error in HELD_BY_ANOTHER else 0)
+            self._beat_soon(3_000 if error in ENDS else 0)
         else:
             self._says_all = True
             self._beat_soon(100)

@@ -40,6 +40,8 @@ MOST_BATCHES: Final = 3
 MOST_TAKEN: Final = 8
 """Records of one partition that a transaction takes in."""
 FETCH_BYTES: Final = 1 << 20
+FOLLOWS_PROBABILITY: Final = 0.3
+"""How often a client hears, after a transaction, which features are finalized: with each new connection."""
 REFUSED: Final = "a fenced producer is refused"
 
 COMMIT, ABORT, OVERDUE, LEFT_OPEN, CRASH, ZOMBIE = range(6)
@@ -55,7 +57,8 @@ class Taken(NamedTuple):
 
 class TransactionalProducer(WritingClient):
     """Options: `transactional_id` (the client's name), `timeout_ms`, `protocol` 1 for a client that does not
-    know the second one, `group` and `source`."""
+    know the second one, `follows` for one that looks again now and then which one the cluster wants, `group`
+    and `source`."""
 
     def __init__(self, world: ClusterWorld, plan: ClientPlan, bootstrap: Sequence[str]) -> None:
         super().__init__(world, plan, bootstrap)
@@ -65,6 +68,8 @@ class TransactionalProducer(WritingClient):
         self.timeout_ms = int(self.option("timeout_ms", str(TIMEOUT_MS)))
         self.session: TransactionalSession | None = None
         self._is_v2: bool | None = None
+        self._features_epoch = -1
+        """Of the newest finalized features that it was told."""
         self._positions: dict[Place, int] | None = None
         """Up to which the group has taken in the source; None while that is not known."""
 
@@ -105,24 +110,49 @@ class TransactionalProducer(WritingClient):
         return self.session
 
     async def _new_session(self) -> TransactionalSession | None:
-        if self._is_v2 is None:
-            self._is_v2 = await self._speaks_v2()
+        if self._is_v2 is None or self.option("follows"):
+            told = await self._speaks_v2()
+            self._is_v2 = self._is_v2 if told is None else told
             if self._is_v2 is None:
                 return None
-            if not self._is_v2:
-                self.last_versions.update(LAST_VERSIONS_OF_1)
+        self._speak(is_v2=self._is_v2)
         session = TransactionalSession(
             self, self.maker, self.transactional_id, timeout_ms=self.timeout_ms, is_v2=self._is_v2
         )
         return session if await session.open() else None
 
+    def _speak(self, *, is_v2: bool) -> None:
+        """In requests from now on."""
+        for key, version in LAST_VERSIONS_OF_1.items():
+            if is_v2:
+                self.last_versions.pop(key, None)
+            else:
+                self.last_versions[key] = version
+
+    async def _follow(self, session: TransactionalSession) -> bool:
+        """Looks between two transactions which protocol the cluster wants; whether the next one needs another
+        epoch first, as Kafka's clients have it where they go from the first protocol to the second (KIP-890).
+        """
+        was_v2, self._is_v2 = session.is_v2, await self._speaks_v2()
+        if self._is_v2 is None or self._is_v2 == was_v2:
+            self._is_v2 = was_v2
+            return False
+        session.is_v2 = self._is_v2
+        self._speak(is_v2=session.is_v2)
+        self.world.coverage.count(f"transactions: on to protocol {2 if session.is_v2 else 1}")
+        return session.is_v2
+
     async def _speaks_v2(self) -> bool | None:
-        """As Kafka's clients find out; None if nobody answers."""
+        """As Kafka's clients find out; None if nobody answers. An answer that is older than one before says
+        nothing new."""
         if self.option("protocol") == "1":
             return False
         answer = await self.ask_any(ApiVersionsRequest("simulated", "1"))
         if not isinstance(answer, ApiVersionsResponse):
             return None
+        if answer.finalized_features_epoch < self._features_epoch:
+            return self._is_v2
+        self._features_epoch = answer.finalized_features_epoch
         levels = {each.name: each.max_version_level for each in answer.finalized_features}
         return levels.get("transaction.version", 0) >= 2
 
@@ -150,7 +180,10 @@ class TransactionalProducer(WritingClient):
         self.history.ends("ok" if is_commit else "fail", writes=written(batches), why=why)
         if is_commit and self._positions is not None:
             self._positions.update(taken.offsets)
-        if why and not session.is_v2:
+        is_bump = bool(why) and not session.is_v2
+        if self.option("follows") and self.random.happens(FOLLOWS_PROBABILITY):
+            is_bump = await self._follow(session) or is_bump
+        if is_bump:
             await session.open(is_bump=True)
 
     async def _fill(

@@ -16,6 +16,7 @@ In reading order:
 * `cluster_plan`         what a seed makes of a cluster before anything happens
 * `cluster_steps`        what befalls it, and when
 * `cluster_changes`      an operator changes configs and feature levels
+* `feature_changes`      an operator changes the protocols of transactions and of groups
 * `partition_changes`    an operator moves, makes and deletes partitions, and has leaders elected
 * `loss_budget`          how many disks may still be lost
 * `machine_faults`       processes that are killed and paused, power that fails, disks that are lost

@@ -13,6 +13,7 @@ import msgspec
 
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_steps import Verb
+from broker.simulation.cluster.feature_changes import CHANGE_TRANSACTION_VERSION, FEATURE_VERBS
 from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.seeded_random import SeededRandom
 
@@ -36,8 +37,12 @@ def drawn_plan(
     places = _places(random, count)
     replicas = min(3, sum(place.is_broker for place in places))
     topics = _topics(random, replicas)
-    weights = {name: verb.weight * random.one_of(_PRESENT) for name, verb in verbs.items()}
+    weights = {
+        name: verb.weight * _stream(seed, random, name).one_of(_PRESENT) for name, verb in verbs.items()
+    }
     clients = _clients(random, topics)
+    if weights.get(CHANGE_TRANSACTION_VERSION):
+        clients = tuple(_following(client) for client in clients)
     if has_racks:
         places, clients = _with_racks(places), _with_readers_nearby(nearby, clients, topics)
     return ClusterPlan(
@@ -51,6 +56,18 @@ def drawn_plan(
         is_dynamic=random.below(3) > 0,
         allows_unclean=random.below(5) == 0,
     )
+
+
+def _stream(seed: int, random: SeededRandom, verb: str) -> SeededRandom:
+    """A verb that came later draws by itself, so that what earlier ones have drawn stays."""
+    return SeededRandom(seed, f"weight of {verb}") if verb in FEATURE_VERBS else random
+
+
+def _following(client: ClientPlan) -> ClientPlan:
+    """One of transactions looks now and then which protocol the cluster wants."""
+    if client.kind != "transactional" or client.options.get("protocol") == "1":
+        return client
+    return msgspec.structs.replace(client, options={**client.options, "follows": "true"})
 
 
 def _places(random: SeededRandom, count: int) -> tuple[NodePlace, ...]:
