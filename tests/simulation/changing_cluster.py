@@ -8,15 +8,22 @@ from broker.simulation.cluster.cluster_changes import CHANGE_VERBS, newest_image
 from broker.simulation.cluster.cluster_plan import ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_run import ClusterRun
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
+from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import FEATURE_VERBS
 from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS
 from broker.simulation.cluster.partition_changes import PARTITION_VERBS
-from broker.simulation.cluster.simulated_node import NodePlace
+from broker.simulation.cluster.simulated_node import DATA, NodePlace
 from broker.simulation.verdict import without_logs
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import PartitionRegistration
 
-VERBS: Mapping[str, Verb] = {**CHANGE_VERBS, **PARTITION_VERBS, **MEMBERSHIP_VERBS, **FEATURE_VERBS}
+VERBS: Mapping[str, Verb] = {
+    **CHANGE_VERBS,
+    **PARTITION_VERBS,
+    **MEMBERSHIP_VERBS,
+    **FEATURE_VERBS,
+    **DISK_LOSS_VERBS,
+}
 TOPIC = "flights"
 TRIES = 2_000
 
@@ -24,8 +31,17 @@ TRIES = 2_000
 class ChangingCluster:
     """Some nodes, of which the first three are voters, and one topic. told: what the verbs said."""
 
-    def __init__(self, *, nodes: int = 4, seed: int = 1, is_dynamic: bool = False, unclean: bool = False):
-        places = tuple(NodePlace(number, True, number <= 3) for number in range(1, nodes + 1))
+    def __init__(
+        self,
+        *,
+        nodes: int = 4,
+        seed: int = 1,
+        is_dynamic: bool = False,
+        unclean: bool = False,
+        directories: str = DATA,
+    ):
+        properties = {"log.dirs": directories}
+        places = tuple(NodePlace(number, True, number <= 3, properties) for number in range(1, nodes + 1))
         topics = (TopicPlan(TOPIC, 2, 3, {"min.insync.replicas": "2"}),)
         plan = ClusterPlan(places, topics, (), {}, 60_000, is_dynamic=is_dynamic, allows_unclean=unclean)
         self.run = ClusterRun(seed, plan, ())

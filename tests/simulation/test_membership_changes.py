@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.simulation.cluster.simulated_node import SimulatedNode
+from controller.raft.identity import ReplicaKey
 from tests.simulation.changing_cluster import ChangingCluster
 
 
@@ -72,6 +73,33 @@ def test_voters_come_and_go() -> None:
     cluster.play("remove a voter")
     cluster.pass_by(2_000)
     assert len(voters(world.nodes[1])) == 3
+
+
+def test_a_voter_that_has_lost_its_disk_is_replaced() -> None:
+    """By the same node with another directory."""
+    cluster = ChangingCluster(is_dynamic=True)
+    world = cluster.run.world
+    before = {number: key(world.nodes[number]) for number in (1, 2, 3)}
+    for _ in before:
+        cluster.play("lose a controller's disk")
+        cluster.until(lambda _: "voters" not in cluster.run.admin.under_way)
+        cluster.until(lambda _: not cluster.run.budget.has_lost)
+    assert world.coverage.counts["voters replaced after their disk was lost"] == 3
+    assert voters(world.nodes[1]) == [1, 2, 3]
+    assert all(key(world.nodes[number]) != before[number] for number in before)
+
+
+def key(node: SimulatedNode) -> ReplicaKey:
+    assert node.quorum_replica is not None
+    return node.quorum_replica.key
+
+
+def test_a_log_directory_is_lost_and_copied_anew() -> None:
+    cluster = ChangingCluster(directories="/data,/data-2")
+    assert cluster.play("lose a log directory", whom=1).startswith("node-2 loses /data-2")
+    assert cluster.run.budget.has_lost
+    cluster.until(lambda _: not cluster.run.budget.has_lost)
+    cluster.until(lambda _: all(len(cluster.partition(index).isr) == 3 for index in (0, 1)))
 
 
 def test_a_voter_becomes_a_broker_alone() -> None:

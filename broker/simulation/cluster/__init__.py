@@ -21,6 +21,7 @@ In reading order:
 * `loss_budget`          how many disks may still be lost
 * `machine_faults`       processes that are killed and paused, power that fails, disks that are lost
 * `client_faults`        consumers that die and come back, clients that stand still
+* `disk_losses`          disks of voters, and single log directories, that are lost for good
 * `disk_faults`          disks that fail, are full or slow, and clocks that are wrong
 * `network_faults`       ways that are cut, and connections that break
 * `membership_changes`   nodes join and leave, voters change, all restart one after the other

@@ -27,6 +27,7 @@ from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.disk_faults import CLOCK_VERBS, DISK_VERBS
+from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import FEATURE_VERBS
 from broker.simulation.cluster.loss_budget import LossBudget
 from broker.simulation.cluster.machine_faults import MACHINE_VERBS
@@ -53,6 +54,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         **PARTITION_VERBS,
         **MEMBERSHIP_VERBS,
         **FEATURE_VERBS,
+        **DISK_LOSS_VERBS,
     }
 )
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before

@@ -13,6 +13,7 @@ import msgspec
 
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_steps import Verb
+from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import CHANGE_TRANSACTION_VERSION, FEATURE_VERBS
 from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.seeded_random import SeededRandom
@@ -22,6 +23,7 @@ __all__ = ["RACK_AWARE", "drawn_plan"]
 RACKS: Final = ("rack-1", "rack-2", "rack-3")
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEAST_NODES: Final = 3
+_LATER_VERBS: Final = frozenset({*FEATURE_VERBS, *DISK_LOSS_VERBS})
 _PRESENT: Final = (0, 0, 1, 2, 4)
 """How often a verb is drawn, as a multiple of its own weight: two of five verbs are absent from a seed."""
 
@@ -60,7 +62,7 @@ def drawn_plan(
 
 def _stream(seed: int, random: SeededRandom, verb: str) -> SeededRandom:
     """A verb that came later draws by itself, so that what earlier ones have drawn stays."""
-    return SeededRandom(seed, f"weight of {verb}") if verb in FEATURE_VERBS else random
+    return SeededRandom(seed, f"weight of {verb}") if verb in _LATER_VERBS else random
 
 
 def _following(client: ClientPlan) -> ClientPlan:

@@ -31,7 +31,7 @@ from protocol.messages.describe_quorum import DescribeQuorumResponse
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
 
-__all__ = ["MEMBERSHIP_VERBS"]
+__all__ = ["LOOK_EVERY_MS", "MEMBERSHIP_VERBS", "VOTERS", "has_directory", "quorum_now"]
 
 MOST_NEW_NODES: Final = 2
 """More than at the beginning, at any time."""
@@ -249,7 +249,8 @@ async def _restarted(run: ClusterRun, random: SeededRandom, changed: Mapping[str
 # Voters
 
 
-async def _quorum(run: ClusterRun) -> Quorum | None:
+async def quorum_now(run: ClusterRun) -> Quorum | None:
+    """As the cluster describes it; None if it does not."""
     described = await run.admin.describe_quorum()
     return described.topics[0].partitions[0] if described is not None and described.topics else None
 
@@ -272,7 +273,7 @@ def _add_voter(run: ClusterRun, step: ClusterStep) -> str | None:
 
 
 async def _voter_added(run: ClusterRun, random: SeededRandom) -> None:
-    quorum = await _quorum(run)
+    quorum = await quorum_now(run)
     if quorum is not None and len(quorum.current_voters) < _first_voters(run) + MOST_NEW_NODES:
         observer = _observer(run, quorum)
         place = None
@@ -284,7 +285,7 @@ async def _voter_added(run: ClusterRun, random: SeededRandom) -> None:
         deadline_ms = run.admin.now_ms() + PATIENCE_MS
         while observer is None and place is not None and run.admin.now_ms() < deadline_ms:
             await run.admin.sleep_ms(LOOK_EVERY_MS)
-            quorum = await _quorum(run)
+            quorum = await quorum_now(run)
             observer = None if quorum is None else _observer(run, quorum)
         if observer is not None:
             host = run.world.nodes[observer.replica_id].place.host
@@ -299,9 +300,20 @@ def _observer(run: ClusterRun, quorum: Quorum) -> Replica | None:
     voters = [voter.replica_id for voter in quorum.current_voters]
     for observer in quorum.observers:
         node = run.world.nodes.get(observer.replica_id)
-        if node is not None and node.place.is_controller and observer.replica_id not in voters:
+        if (
+            node is not None
+            and node.place.is_controller
+            and observer.replica_id not in voters
+            and has_directory(node, observer)
+        ):
             return observer
     return None
+
+
+def has_directory(node: SimulatedNode, replica: Replica) -> bool:
+    """Whether it is what lies on the node's disk. A leader remembers for some time what was there before."""
+    raft = node.quorum_replica
+    return raft is not None and raft.key.directory_id == replica.replica_directory_id
 
 
 def _remove_voter(run: ClusterRun, step: ClusterStep) -> str | None:
@@ -323,7 +335,7 @@ def _make_plain(run: ClusterRun, step: ClusterStep) -> str | None:
 
 
 async def _voter_removed(run: ClusterRun, random: SeededRandom, *, makes_plain: bool) -> None:
-    quorum = await _quorum(run)
+    quorum = await quorum_now(run)
     voters = [] if quorum is None else [*quorum.current_voters]
     if makes_plain:
         voters = [voter for voter in voters if _can_be_plain(run, voter.replica_id)]

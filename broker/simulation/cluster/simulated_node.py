@@ -135,8 +135,9 @@ class SimulatedNode:
         return self.place.host
 
     def format(self) -> None:
-        """`barnabas storage format` on its empty disk. Of a dynamic quorum only the first format names the
-        first voters: a node whose disk was lost is a replica with another directory, which does not vote."""
+        """`barnabas storage format` of the directories that are empty. Of a dynamic quorum only the first
+        format names the first voters: a node whose disk was lost is a replica with another directory, which
+        does not vote."""
         machine = self.machine
         is_first, self._was_formatted = not self._was_formatted, True
         is_named = is_first and any(place.node_id == self.node_id for place in self._voters.places)
@@ -149,7 +150,13 @@ class SimulatedNode:
             standalone=False,
             features={**default_levels(LATEST_METADATA_VERSION), **self._features},
             first_voters=self._voters.voters() if is_named else (),
+            ignore_formatted=not is_first,
         ).run(StringIO())
+
+    @property
+    def directories(self) -> list[str]:
+        """Its log directories; the first one holds the metadata log."""
+        return self.place.properties.get("log.dirs", DATA).split(",")
 
     def start(self) -> None:
         """A new life, on a formatted disk. Raises what the start of a node raises."""

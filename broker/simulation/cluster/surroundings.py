@@ -174,6 +174,11 @@ class Machine:
         node is down."""
         self.files = MemoryFiles(self.clock.wall_ms)
 
+    def lose_directory(self, path: str) -> None:
+        """The disk that is mounted there is broken, and an empty one in its place. As `lose_disk`."""
+        self.files.rmtree(path)
+        self.files.fsync_directory(path.rpartition("/")[0] or "/")
+
     def _end_process(self, end: LifeEnd) -> None:
         if self._life is not None:
             self._life.lose_process()

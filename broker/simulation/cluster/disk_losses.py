@@ -1,0 +1,116 @@
+"""Disks that are lost for good, with the replicas and the votes on them.
+
+    lose a controller's disk   of one voter of a dynamic quorum. It comes back as another replica, with
+                               another directory id, which only observes; its operator takes the former voter
+                               out of the quorum and lets the new one in (KIP-853)
+    lose a log directory       of a broker with several, one that does not hold the metadata log. An empty one
+                               is formatted in its place, and the broker copies what was in it
+
+A voter that has forgotten its vote is no danger, as the quorum knows it by its directory: it is a voter that
+never comes back. So a majority of the voters must be left, and nobody else may be taken out of the quorum
+until it is replaced. In a static quorum a voter is known by its id alone, and could give its vote again:
+there no controller's disk is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
+from broker.simulation.cluster.machine_faults import drawn_duration_ms
+from broker.simulation.cluster.membership_changes import LOOK_EVERY_MS, VOTERS, has_directory, quorum_now
+from broker.simulation.cluster.simulated_node import CONTROLLER_PORT, SimulatedNode
+from controller.raft.identity import ReplicaKey
+from controller.raft.transitions import Role
+
+if TYPE_CHECKING:
+    from broker.simulation.cluster.cluster_run import ClusterRun
+
+__all__ = ["DISK_LOSS_VERBS"]
+
+LEAST_VOTERS: Final = 3
+LONGEST_DOWN_MS: Final = 10_000
+
+
+def _lose_controllers_disk(run: ClusterRun, step: ClusterStep) -> str | None:
+    world = run.world
+    voters = _voters(run)
+    if not run.plan.is_dynamic or VOTERS in run.admin.under_way or len(voters) < LEAST_VOTERS:
+        return None
+    if any(voter.id not in world.nodes for voter in voters):
+        return None
+    voter = voters[step.whom % len(voters)]
+    node = world.nodes[voter.id]
+    if not run.budget.may_lose(node):
+        return None
+    run.admin.under_way[VOTERS] = None
+    _end(run, node, step)
+    node.machine.lose_disk()
+    node.format()
+    run.admin.carry_out(_replaced(run, node, voter))
+    return f"{node} loses its disk and its vote, and starts with an empty one"
+
+
+def _voters(run: ClusterRun) -> list[ReplicaKey]:
+    """As the leader of the latest epoch has them; none while nobody leads."""
+    replicas = [node.quorum_replica for node in run.world.nodes.values()]
+    leading = [raft for raft in replicas if raft is not None and raft.role is Role.LEADER]
+    return max(leading, key=lambda raft: raft.epoch).voters.replica_keys() if leading else []
+
+
+def _end(run: ClusterRun, node: SimulatedNode, step: ClusterStep) -> None:
+    """Whoever is down already stays so for as long as was drawn then."""
+    if node.is_up:
+        run.world.restarts.after(node, drawn_duration_ms(step.random(), most_ms=LONGEST_DOWN_MS))
+        node.machine.kill()
+    run.budget.lost(node)
+
+
+async def _replaced(run: ClusterRun, node: SimulatedNode, lost: ReplicaKey) -> None:
+    """Goes on when the trouble is over, too, until the node votes again."""
+    admin = run.admin
+    while not admin.is_finishing:
+        quorum = await quorum_now(run)
+        if quorum is not None:
+            directories = [
+                each.replica_directory_id for each in quorum.current_voters if each.replica_id == lost.id
+            ]
+            observer = next((each for each in quorum.observers if has_directory(node, each)), None)
+            if lost.directory_id in directories:
+                await admin.remove_voter(lost.id, lost.directory_id)
+            elif directories:
+                run.world.coverage.count("voters replaced after their disk was lost")
+                break
+            elif observer is not None:
+                directory_id = observer.replica_directory_id
+                await admin.add_voter(lost.id, directory_id, node.place.host, CONTROLLER_PORT)
+        await admin.sleep_ms(LOOK_EVERY_MS)
+    del admin.under_way[VOTERS]
+
+
+def _lose_directory(run: ClusterRun, step: ClusterStep) -> str | None:
+    nodes = [node for node in run.world.brokers if len(node.directories) > 1]
+    if not nodes:
+        return None
+    node = nodes[step.whom % len(nodes)]
+    if not run.budget.may_lose(node):
+        return None
+    _end(run, node, step)
+    directory = node.directories[-1]
+    node.machine.lose_directory(directory)
+    node.format()
+    return f"{node} loses {directory}, and starts with an empty one"
+
+
+def _start_all_now(run: ClusterRun) -> None:
+    run.world.restarts.start_all_now()
+
+
+DISK_LOSS_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        "lose a controller's disk": Verb(_lose_controllers_disk, 3, _start_all_now),
+        "lose a log directory": Verb(_lose_directory, 3, _start_all_now),
+    }
+)
