@@ -370,6 +370,8 @@ class AppendQueue:
             log.join_segment(segment)
             self._begun.remove(segment)
             log.appends.disk.took(now_ns() - began_ns)
+        if each.marker is not None and not each.marker.committed:
+            segment.transaction_index.entries()  # may have to be read, which fails before anything is changed
         if each.leader_epoch != log.leader_epochs.latest_epoch:
             log.leader_epochs.assign(each.leader_epoch, each.base_offset)
         if each.producer is not None:

@@ -22,6 +22,7 @@ from tests.support.rigs.log_rig import (
     offsets_of,
     prepare,
 )
+from tests.support.rigs.transactions import TransactionWriter
 
 
 def rig_with(*faults: Fault, **config: object) -> tuple[LogRig, FaultyFiles]:
@@ -62,6 +63,24 @@ def test_a_full_disk(taken: int, joined: bool) -> None:
     files.faults = []
     assert rig.produce(7, 0, 1) == 1
     assert offsets_of(everything(log)) == [(0, 0), (1, 1)]
+
+
+def test_a_marker_that_finds_the_index_of_aborted_transactions_unreadable() -> None:
+    """The transaction stays open, so that the next marker ends it; else its records were never left out."""
+    files = FaultyFiles(MemoryFiles())
+    rig = LogRig(files)
+    writer = TransactionWriter(rig.log)
+    writer.write(7)
+    rig.commit_all()
+    unreadable = Fault("read", path_part=".txnindex")
+    files.faults = [unreadable]
+    with pytest.raises(LogStorageError):
+        writer.end(7, commit=False)
+    assert unreadable.hits == 1
+    assert (rig.log.log_end_offset, rig.log.last_stable_offset) == (1, 0)
+    assert writer.end(7, commit=False) == 1
+    rig.commit_all()
+    assert writer.aborted() == [(7, 0)]
 
 
 def test_a_disk_that_does_not_even_truncate() -> None:
