@@ -18,7 +18,7 @@ from protocol.codec.decoding import holds_records
 from protocol.codec.message import Message
 from protocol.codec.reading import Buffer, skip_tags
 from protocol.codec.writing import records_size
-from protocol.errors import ProtocolError
+from protocol.errors import EncodeError, ProtocolError
 from protocol.headers import RequestHeader
 from protocol.primitives import Records
 from protocol.registry import ApiKey, api
@@ -92,28 +92,42 @@ def decode_response(cls: type[M], version: int, buffer: Buffer) -> tuple[int, M]
         raise ProtocolError(f"a response of {len(buffer)} bytes has no header")
     (correlation_id,) = _read_correlation_id(buffer, 0)
     position = 4
-    if cls.declaration.flexible.covers(version) and cls.declaration.key != ApiKey.API_VERSIONS:
+    decode, flexible = _answer_codec(cls, version)
+    if flexible:
         if len(buffer) < 5:
             raise ProtocolError("a response of 4 bytes has no tag section")
         count = buffer[4]
         position = skip_tags(buffer, 5, count, len(buffer)) if count else 5
-    response, end = decoder(cls, version)(buffer, position)
+    response, end = decode(buffer, position)
     if end != len(buffer):
         raise ProtocolError(f"{len(buffer) - end} bytes are left after {cls.__name__} {version}")
     return correlation_id, response
 
 
+@cache
+def _answer_codec(cls: type[M], version: int) -> tuple[Callable[[Buffer, int], tuple[M, int]], bool]:
+    """The decoder of the body, and whether tags are in the header."""
+    flexible = cls.declaration.flexible.covers(version) and cls.declaration.key != ApiKey.API_VERSIONS
+    return decoder(cls, version), flexible
+
+
 def encode_request_frame(request: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Encodes a request frame with its size field. Record bytes must be in memory."""
-    declaration = request.declaration
+    encode, key, tags = _request_codec(type(request), version)
     name = b"" if client_id is None else client_id.encode()
-    body = encoder(type(request), version)(request)
-    flexible = declaration.flexible.covers(version)
-    size = 10 + len(name) + flexible + len(body)
-    head = _pack_request(
-        size, declaration.key, version, correlation_id, -1 if client_id is None else len(name)
-    )
-    return b"".join((head, name, b"\0" if flexible else b"", body))
+    body = encode(request)
+    size = 10 + len(name) + len(tags) + len(body)
+    head = _pack_request(size, key, version, correlation_id, -1 if client_id is None else len(name))
+    return b"".join((head, name, tags, body))
+
+
+@cache
+def _request_codec(cls: type[Message], version: int) -> tuple[Callable[[Message], bytes], int, bytes]:
+    """The encoder of the body, the key, and the empty tag section that ends a flexible header."""
+    declaration = cls.declaration
+    if declaration.key is None:
+        raise EncodeError(f"{cls.__name__} is no request")
+    return encoder(cls, version), declaration.key, b"\0" if declaration.flexible.covers(version) else b""
 
 
 def decode_request(header: RequestHeader, buffer: Buffer, position: int) -> Message:

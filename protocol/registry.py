@@ -6,6 +6,7 @@ a message module when they are first asked. A test compares the table with the c
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Final, cast
@@ -182,8 +183,9 @@ def apis() -> Iterator[Api]:
     return (found for found in _APIS.values() if found.versions.last >= 0)
 
 
+@cache
 def load_class(module: str, name: str) -> type[Message]:
-    """A message class by its names, imported when it is first wanted."""
+    """A message class by its names, imported when it is first wanted, and kept: each request asks for two."""
     return cast(type[Message], getattr(import_module(module), name))
 
 

@@ -26,6 +26,8 @@ _CUT: Final = "…".encode()
 
 def uvarint_bytes(value: int) -> bytes:
     """Encodes an unsigned varint: seven bits in each byte, the lowest first."""
+    if 0 <= value <= 127:
+        return SMALL[value]
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 0x7F | 0x80)
@@ -63,7 +65,12 @@ def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
     """Encodes the tagged fields of a struct, which may be given in any order."""
     parts = [uvarint_bytes(len(fields))]
     for tag, payload in sorted(fields):
-        parts += (uvarint_bytes(tag), uvarint_bytes(len(payload)), payload)
+        size = len(payload)
+        parts += (
+            SMALL[tag] if tag < len(SMALL) else uvarint_bytes(tag),
+            SMALL[size] if size < len(SMALL) else uvarint_bytes(size),
+            payload,
+        )
     return b"".join(parts)
 
 
