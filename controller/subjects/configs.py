@@ -47,15 +47,19 @@ class ConfigRules:
         self._config = config
         self._shown: dict[tuple[tuple[str, str], ...], list[CreateTopicsResponse.CreatableTopicConfigs]] = {}
         self._shown_for: ConfigsImage | None = None
+        self._in_force = config
+        self._in_force_for: ConfigsImage | None = None
 
     def in_force(self, configs: ConfigsImage) -> BrokerConfig:
-        """This node's config, with what the image sets for this broker and for all brokers."""
-        node = str(self._config.node_id)
-        own = configs.of(ConfigResourceType.BROKER, node)
-        shared = configs.of(ConfigResourceType.BROKER, CLUSTER_DEFAULT)
-        if not own and not shared:
-            return self._config
-        return self._config.with_dynamic(own, shared)
+        """This node's config, with what the image sets for this broker and for all brokers. It is made when
+        the configs have changed, for every heartbeat asks for it."""
+        if configs is not self._in_force_for:
+            node = str(self._config.node_id)
+            own = configs.of(ConfigResourceType.BROKER, node)
+            shared = configs.of(ConfigResourceType.BROKER, CLUSTER_DEFAULT)
+            self._in_force = self._config.with_dynamic(own, shared) if own or shared else self._config
+            self._in_force_for = configs
+        return self._in_force
 
     def validate(self, image: ClusterImage, kind: int, name: str, settings: Mapping[str, str]) -> None:
         """Whether a resource may have these settings. Raises `ConfigError` (`RefusedChange` where Kafka

@@ -183,3 +183,13 @@ def test_a_request_for_too_many_records_is_refused_whole() -> None:
     decision = decide(image(), change(BROKER, "", *values), change(TOPIC, "t", ("retention.ms", SET, "5")))
     assert list(decision.records) == []
     assert {outcome.error for outcome in decision.response} == {ErrorCode.POLICY_VIOLATION}
+
+
+def test_the_config_in_force_is_made_when_configs_change() -> None:
+    rules = ConfigRules(one_node_config())
+    none, some = image(), image(stored(BROKER, "", "message.max.bytes", "6"))
+    before = rules.in_force(none.configs).integer("message.max.bytes")
+    in_force = rules.in_force(some.configs)
+    assert in_force.integer("message.max.bytes") == 6 != before
+    assert rules.in_force(some.configs) is in_force
+    assert rules.in_force(none.configs).integer("message.max.bytes") == before
