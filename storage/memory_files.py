@@ -48,12 +48,20 @@ def keep_all(_path: str, unsynced_bytes: int) -> Torn:
 class _Content:
     """The bytes of one file, whatever its paths and open handles are."""
 
-    __slots__ = ("data", "modified_ms", "synced")
+    __slots__ = ("clean_bytes", "data", "modified_ms", "synced")
 
     def __init__(self, modified_ms: int) -> None:
         self.data = bytearray()
-        self.synced = b""
+        self.synced = bytearray()
+        self.clean_bytes = 0
+        """So many bytes at the beginning are as they were synced: a sync need not copy them again."""
         self.modified_ms = modified_ms
+
+    def sync(self) -> None:
+        del self.synced[self.clean_bytes :]
+        with memoryview(self.data) as view:
+            self.synced += view[self.clean_bytes :]
+        self.clean_bytes = len(self.data)
 
 
 class MemoryFile:
@@ -87,11 +95,13 @@ class MemoryFile:
         return len(self._opened().data)
 
     def pread(self, size_bytes: int, offset: int) -> bytes:
-        return bytes(self._opened().data[offset : offset + size_bytes])
+        with memoryview(self._opened().data) as view:
+            return bytes(view[offset : offset + size_bytes])
 
     def write(self, buffers: Sequence[Buffer], offset: int) -> int:
         content = self._opened_for_writing()
         joined = b"".join(buffers)
+        content.clean_bytes = min(content.clean_bytes, offset)
         if offset > len(content.data):
             content.data.extend(bytes(offset - len(content.data)))
         content.data[offset : offset + len(joined)] = joined
@@ -100,13 +110,13 @@ class MemoryFile:
 
     def truncate(self, size_bytes: int) -> None:
         content = self._opened_for_writing()
+        content.clean_bytes = min(content.clean_bytes, size_bytes)
         del content.data[size_bytes:]
         content.data.extend(bytes(size_bytes - len(content.data)))
         content.modified_ms = self._files.now_ms()
 
     def fdatasync(self) -> None:
-        content = self._opened()
-        content.synced = bytes(content.data)
+        self._opened().sync()
 
     def fsync(self) -> None:
         self.fdatasync()
@@ -163,6 +173,7 @@ class MemoryFiles:
         for path, content in self._entries.items():
             if content is None or content.data == content.synced:
                 continue
+            content.clean_bytes = 0
             if not content.data.startswith(content.synced):
                 content.data = bytearray(content.synced)  # what was cut or overwritten is as it was
                 continue
@@ -170,7 +181,7 @@ class MemoryFiles:
             torn = plan(path, behind)
             kept = content.data[len(content.synced) : len(content.synced) + torn.kept_bytes]
             content.data = bytearray(content.synced) + kept + bytes(torn.zero_bytes)
-            content.synced = bytes(content.data)
+            content.sync()
         self._durable = dict(self._entries)
 
     def unsynced_bytes(self, path: str) -> int:
@@ -182,7 +193,7 @@ class MemoryFiles:
         """The content that any power cut leaves: what was synced of the file, if its name was synced too;
         else None."""
         content = self._durable.get(_normal(path))
-        return None if content is None else content.synced
+        return None if content is None else bytes(content.synced)
 
     def content(self, path: str) -> bytearray | None:
         """The content of a file, not a copy of it, for a caller that only reads. None if there is no such
@@ -307,7 +318,13 @@ class MemoryFiles:
 
     @staticmethod
     def _children(entries: _Entries, path: str) -> list[str]:
-        return [each for each in entries if each != "/" and posixpath.dirname(each) == path]
+        below = path.rstrip("/") + "/"
+        size = len(below)
+        return [
+            each
+            for each in entries
+            if each.startswith(below) and len(each) > size and each.find("/", size) < 0
+        ]
 
     def _tree(self, path: str) -> list[str]:
         below = path.rstrip("/") + "/"

@@ -89,3 +89,24 @@ def test_a_shared_file_closes_at_the_last_release() -> None:
     assert not shared.is_open
     with pytest.raises(ValueError, match="closed"):
         shared.file()
+
+
+def test_a_sync_takes_what_was_overwritten_and_cut_before_its_end() -> None:
+    files = MemoryFiles()
+    file = files.open("/f", create=True)
+    files.fsync_directory("/")
+    file.write([b"0123456789"], 0)
+    file.fdatasync()
+    file.write([b"AB"], 3)
+    file.fdatasync()
+    assert files.durable_bytes("/f") == b"012AB56789"
+    file.truncate(4)
+    file.write([b"xyz"], 6)
+    file.fdatasync()
+    assert files.durable_bytes("/f") == b"012A\0\0xyz"
+    file.write([b"lost"], 9)
+    files.cut_power()
+    assert files.read_bytes("/f") == b"012A\0\0xyz"
+    files.open("/f", write=True).write([b"!"], 0)
+    files.cut_power()
+    assert files.read_bytes("/f") == b"012A\0\0xyz"
