@@ -196,17 +196,20 @@ class GroupRules:
 
     def after_turn(self, node: SimulatedNode) -> None:
         """See `cluster_world.Rule`."""
-        broker = node.broker
+        running = node.machine.node
+        broker = None if running is None else running.broker
         if broker is None:
             return
         contexts = broker.services.groups.contexts
         if not contexts:
             return
         by_name = broker.replicas.by_name
-        seen = self._seen.setdefault(node.node_id, {})
+        seen = self._seen.get(node.node_id)
+        if seen is None:
+            seen = self._seen[node.node_id] = {}
         for index, context in contexts.items():
             partition = by_name.get((GROUP_TOPIC, index))
-            end = -1 if partition is None else partition.log.log_end_offset
+            end = -1 if partition is None else partition.log.segments.log_end_offset
             now = (context, context.state, context.leader_epoch, end, context.undecided)
             if seen.get(index) != now:
                 seen[index] = now

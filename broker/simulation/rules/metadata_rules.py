@@ -129,7 +129,7 @@ class QuorumRules:
 
     def after_turn(self, node: SimulatedNode) -> None:
         """See `cluster_world.Rule`."""
-        running = node.node
+        running = node.machine.node
         replica = None if running is None else running.replica
         if replica is None:
             return

@@ -5,7 +5,8 @@
              └─ changed ──▶ its log is read on ──▶ each PartitionRule, in their order
 
 A standing is a few numbers, taken at once for all partitions of a node; nearly all turns change none of them,
-and then nothing else is looked at.
+and then nothing else is looked at. So the speed of a whole simulation hangs on `standings_of` and on the two
+comparisons behind it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from broker.replication.partition import Partition
+from broker.server.controller_server import ControllerServer
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from broker.simulation.histories.history import Event
-from broker.simulation.rules.seen_partitions import SeenCluster, SeenReplica, Standing, standing_of
+from broker.simulation.rules.seen_partitions import SeenCluster, SeenReplica, Standing, standings_of
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage
 
 __all__ = ["ImageRule", "PartitionRule", "PartitionWatch"]
@@ -46,7 +48,9 @@ class _SeenNode:
 
     def __init__(self, life: int) -> None:
         self.life = life
-        self.standings: dict[Partition, tuple[object, ...]] = {}
+        self.hosted: list[Partition] = []
+        self.standings: list[tuple[object, ...]] = []
+        """Of each that is hosted, in the same order."""
         self.replicas: dict[Partition, SeenReplica] = {}
         self.lane = -1
         self.images: dict[bool, ClusterImage] = {False: EMPTY_IMAGE, True: EMPTY_IMAGE}
@@ -80,12 +84,12 @@ class PartitionWatch:
         if seen is None or seen.life != node.lives:
             self.has_ended(node)
             seen = self._nodes[node.node_id] = _SeenNode(node.lives)
-        running = node.node
+        running = node.machine.node
         if running is None:
             return
-        controller = node.controller
-        if controller is not None:
-            image = controller.controller.image
+        replica = running.replica
+        if isinstance(replica, ControllerServer):
+            image = replica.controller.image
             if image is not seen.images[True]:
                 self._image_came(node, seen, image, controller=True)
         broker = running.broker
@@ -107,16 +111,17 @@ class PartitionWatch:
         self, node: SimulatedNode, seen: _SeenNode, hosted: Iterable[Partition], lane: int
     ) -> None:
         partitions = list(hosted)
-        standings = dict(zip(partitions, map(standing_of, partitions), strict=True))
-        before = seen.standings
+        standings = standings_of(partitions)
         has_moved = lane != seen.lane
-        if standings == before and not has_moved:
+        if standings == seen.standings and partitions == seen.hosted and not has_moved:
             return
-        seen.standings, seen.lane = standings, lane
+        before = dict(zip(seen.hosted, seen.standings, strict=True))
+        seen.hosted, seen.standings, seen.lane = partitions, standings, lane
+        there = dict.fromkeys(partitions)
         for partition in before:
-            if partition not in standings:
+            if partition not in there:
                 seen.replicas.pop(partition).is_live = False
-        for partition, standing in standings.items():
+        for partition, standing in zip(partitions, standings, strict=True):
             if before.get(partition) != standing or (has_moved and partition.is_leader):
                 self._look(node, seen, partition, Standing._make(standing))
 

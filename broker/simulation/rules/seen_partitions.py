@@ -6,9 +6,8 @@ disk held at that moment, until the node has the partition again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from broker.replication.partition import Partition
 from broker.replication.roles import Leader, RoleState
@@ -19,7 +18,7 @@ from broker.simulation.rules.seen_logs import SeenLog
 from controller.metadata.image.topics import PartitionRegistration
 from storage.partition_log import PartitionLog
 
-__all__ = ["SeenCluster", "SeenPartition", "SeenReplica", "Standing", "standing_of"]
+__all__ = ["SeenCluster", "SeenPartition", "SeenReplica", "Standing", "standings_of"]
 
 
 class Standing(NamedTuple):
@@ -35,16 +34,25 @@ class Standing(NamedTuple):
     truncations: int
 
 
-standing_of: Final[Callable[[Partition], tuple[object, ...]]] = attrgetter(
-    "state",
-    "leader_epoch",
-    "partition_epoch",
-    "log",
-    "log.high_watermark",
-    "log.segments.log_end_offset",
-    "log.log_start_offset",
-    "log.segments.truncations",
-)
+def standings_of(partitions: Iterable[Partition]) -> list[tuple[object, ...]]:
+    """The fields of the standing of each, in order: plain tuples, because they are taken after each turn."""
+    standings: list[tuple[object, ...]] = []
+    for partition in partitions:
+        log = partition.log
+        segments = log.segments
+        standings.append(
+            (
+                partition.state,
+                partition.leader_epoch,
+                partition.partition_epoch,
+                log,
+                log.high_watermark,
+                segments.log_end_offset,
+                log.log_start_offset,
+                segments.truncations,
+            )
+        )
+    return standings
 
 
 class SeenPartition:
@@ -95,7 +103,7 @@ class SeenReplica:
         self.is_live = True
         self.hosted = hosted
         self.log = SeenLog(hosted.log, node.machine.files)
-        self.now = Standing._make(standing_of(hosted))
+        self.now = Standing._make(*standings_of([hosted]))
         self.before: Standing | None = None
         self.judged = 0
         self.held_end: int = 0 if old is None else old.held_end
