@@ -10,7 +10,7 @@ from broker.network.memory import RequestMemory
 from broker.simulation.cluster.memory_network import MemoryNetwork
 from broker.simulation.cluster.surroundings import Machine
 from broker.simulation.cluster.tasks import Awaited, Task, sleep
-from config.limits import MIB
+from config.limits import KIB, MIB
 from protocol.codec.message import Message
 from protocol.peer_channel import PeerError
 
@@ -18,6 +18,7 @@ __all__ = ["SimulatedClient"]
 
 REQUEST_TIMEOUT_MS: Final = 30_000
 _MEMORY_BYTES: Final = 16 * MIB
+_SCRATCH_BYTES: Final = 256 * KIB
 
 
 class SimulatedClient:
@@ -37,6 +38,8 @@ class SimulatedClient:
         self.is_patient = True
         self.last_versions: dict[int, int] = {}
         self._peers: dict[tuple[str, int, int], TcpPeer] = {}
+        self._memory = RequestMemory(_MEMORY_BYTES, scratch_bytes=_SCRATCH_BYTES)
+        """For all of them, as in a real process: it is used within one call."""
 
     def now_ms(self) -> int:
         """By its monotonic clock."""
@@ -88,7 +91,7 @@ class SimulatedClient:
                 network=surroundings.network,
                 clock=surroundings.clock,
                 timers=surroundings.timers,
-                memory=RequestMemory(_MEMORY_BYTES),
+                memory=self._memory,
                 client_id=self.name,
                 is_patient=self.is_patient,
                 last_versions=self.last_versions,

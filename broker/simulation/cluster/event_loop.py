@@ -83,11 +83,12 @@ class EventLoop:
 
     def step(self) -> bool:
         """Makes the next call; False if there is none."""
-        while self._heap:
-            due_ns, _, _, event = heappop(self._heap)
+        heap = self._heap
+        while heap:
+            when_ns, _, _, event = heappop(heap)
             if event.callback is None:
                 continue
-            self.now_ns = max(self.now_ns, due_ns) + CALL_NS
+            self.now_ns = max(self.now_ns, when_ns) + CALL_NS
             self.calls += 1
             event.run()
             return True
@@ -130,7 +131,7 @@ class HostClock:
         return (self._wall_ns + self.monotonic_ns()) // _MS
 
     def monotonic_ms(self) -> int:
-        return self.monotonic_ns() // _MS
+        return (self._ran_ns + (self._loop.now_ns - self._since_ns) * self._rate // _MILLION) // _MS
 
     def monotonic_ns(self) -> int:
         return self._ran_ns + (self._loop.now_ns - self._since_ns) * self._rate // _MILLION
