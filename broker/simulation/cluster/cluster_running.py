@@ -20,6 +20,7 @@ from broker.simulation.cluster.cluster_run import VERBS, ClusterRun
 from broker.simulation.cluster.cluster_steps import ClusterStep, draw_steps
 from broker.simulation.cluster.drawn_plan import drawn_plan
 from broker.simulation.cluster.story import Story
+from broker.simulation.collector import rare_collections
 from broker.simulation.histories.history import Event
 from broker.simulation.verdict import Failure, Violation, without_logs
 
@@ -85,6 +86,11 @@ def run_cluster(
 
 def play(recipe: ClusterRecipe, *, is_told: bool = False) -> ClusterResult:
     """The run of a recipe, which is the same each time."""
+    with rare_collections():
+        return _play(recipe, is_told=is_told)
+
+
+def _play(recipe: ClusterRecipe, *, is_told: bool) -> ClusterResult:
     run = ClusterRun(recipe.seed, recipe.plan, recipe.steps)
     world = run.world
     story = Story(world) if is_told else None
