@@ -411,7 +411,7 @@ class GroupConsumer(ClusterClient):
             topic_id = self.metadata.topic_ids.get(topic, ZERO_UUID)
             topics.append(FetchRequest.FetchTopic(topic, topic_id, partitions))
         return FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS // len(leaders),
+            max_wait_ms=int(self.option("wait_ms", str(FETCH_WAIT_MS))) // len(leaders),
             min_bytes=1,
             max_bytes=10 * FETCH_BYTES,
             isolation_level=1 if self.isolation == READ_COMMITTED else 0,

@@ -79,7 +79,8 @@ class PreferredReplica(NamedTuple):
 
 class Reader(ClusterClient):
     """Options: `isolation` (read_committed), `sessions` false for fetches without, `start` latest to begin at
-    the end, `checks` fetch to let the leader check the position with each fetch, `rack` to read nearby."""
+    the end, `checks` fetch to let the leader check the position with each fetch, `rack` to read nearby,
+    `pause_ms`."""
 
     def __init__(self, world: ClusterWorld, plan: ClientPlan, bootstrap: Sequence[str]) -> None:
         super().__init__(world, plan, bootstrap)
@@ -93,6 +94,7 @@ class Reader(ClusterClient):
         self._preferred: dict[Place, PreferredReplica] = {}
         self._sessions: dict[int, ReaderSession] = {}
         self._waits_ms = MAX_WAIT_MS
+        self._pause_ms = int(self.option("pause_ms", str(PAUSE_MS)))
 
     @property
     def is_committed(self) -> bool:
@@ -109,7 +111,7 @@ class Reader(ClusterClient):
             await self.turn()
             if self.random.happens(BACK_PROBABILITY):
                 self._go_back()
-            await self.sleep_ms(self.random.between(1, 2 * PAUSE_MS))
+            await self.sleep_ms(self.random.between(1, 2 * self._pause_ms))
 
     async def read_to_end(self, *, limit_ms: int = END_LIMIT_MS) -> bool:
         """Reads all partitions from their beginning, until nothing more is there and no transaction is open,

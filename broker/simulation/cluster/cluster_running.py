@@ -19,6 +19,7 @@ from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_run import VERBS, ClusterRun
 from broker.simulation.cluster.cluster_steps import ClusterStep, draw_steps
 from broker.simulation.cluster.drawn_plan import drawn_plan
+from broker.simulation.cluster.slow_worlds import slowed
 from broker.simulation.cluster.story import Story
 from broker.simulation.collector import rare_collections
 from broker.simulation.histories.history import Event
@@ -73,7 +74,7 @@ class ClusterResult(msgspec.Struct, frozen=True):
 
 def recipe_of(seed: int, duration_ms: int, nodes: int | None = None) -> ClusterRecipe:
     """The seed's own."""
-    plan = drawn_plan(seed, duration_ms, VERBS, nodes=nodes)
+    plan = slowed(seed, drawn_plan(seed, duration_ms, VERBS, nodes=nodes))
     return ClusterRecipe(seed, plan, tuple(draw_steps(seed, plan.weights, duration_ms, plan.gap_ms)))
 
 
@@ -103,6 +104,9 @@ def _play(recipe: ClusterRecipe, *, is_told: bool) -> ClusterResult:
         failure = Failure.of(error, world.loop.now_ns // 1_000)
         if not isinstance(error, Violation):
             errors = traceback.format_exc().splitlines()[-_LINES_OF_AN_ERROR:]
+    pace = "slow" if recipe.plan.is_slow else "brisk"
+    world.coverage.add({f"simulated seconds of {pace} worlds": int(world.now_ms) // 1_000})
+    world.coverage.add({f"events of {pace} worlds": world.loop.calls})
     lines: list[str] = []
     if story is not None:
         lines = story.lines
