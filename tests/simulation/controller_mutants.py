@@ -383,7 +383,7 @@ CONTROLLER_MUTANTS = (
         metadata_rules.METADATA_DIFFERS,
         _quorums("counts what it has sent"),
         "controller is deposed",
-        1,
+        2,
     ),
     ClusterMutant(
         "the quorum ignores divergence",

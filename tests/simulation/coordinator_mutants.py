@@ -300,7 +300,7 @@ COORDINATOR_MUTANTS = (
         cluster_run.CLIENTS_FINISH,
         _stays_when_another_leads,
         "transactions",
-        1,
+        6,
     ),
     ClusterMutant(
         "answers before it is stored",
@@ -321,7 +321,7 @@ COORDINATOR_MUTANTS = (
         cluster_run.PROMISES,
         _ends_before_it_is_stored,
         "transactions",
-        1,
+        2,
     ),
     ClusterMutant(
         "forgets the fence",
@@ -335,7 +335,7 @@ COORDINATOR_MUTANTS = (
         cluster_run.BECOMES_WELL,
         _leaves_transactions_open,
         "transactions",
-        1,
+        11,
     ),
     ClusterMutant(
         "ends a transaction for anybody",
@@ -349,14 +349,14 @@ COORDINATOR_MUTANTS = (
         cluster_run.BECOMES_WELL,
         _writes_half_of_the_markers,
         "transactions",
-        1,
+        2,
     ),
     ClusterMutant(
         "takes a refused marker for written",
         cluster_run.PROMISES,
         _takes_no_answer_for_done,
         "transactions",
-        3,
+        1,
     ),
     ClusterMutant(
         "commits what is aborted",
@@ -391,7 +391,7 @@ COORDINATOR_MUTANTS = (
         cluster_run.PROMISES,
         _takes_offsets_of_aborted_transactions,
         "transactions",
-        2,
+        3,
     ),
     ClusterMutant(
         "drops offsets of transactions",
@@ -405,7 +405,7 @@ COORDINATOR_MUTANTS = (
         offset_registers.STALE,
         _takes_commits_of_old_generations,
         "groups",
-        1,
+        10,
     ),
     ClusterMutant(
         "hands partitions on at once",

@@ -18,6 +18,7 @@ CALL_NS: Final = 1_000
 """How long each call takes by the loop's time. So time goes on even where calls bring only further calls."""
 
 _MS: Final = 1_000_000
+_NEVER_NS: Final = 1 << 200
 _MILLION: Final = 1_000_000
 
 
@@ -83,8 +84,12 @@ class EventLoop:
 
     def step(self) -> bool:
         """Makes the next call; False if there is none."""
+        return self._step_before(_NEVER_NS)
+
+    def _step_before(self, end_ns: int) -> bool:
+        """Makes the next call that is due by then; False if there is none."""
         heap = self._heap
-        while heap:
+        while heap and heap[0][0] <= end_ns:
             when_ns, _, _, event = heappop(heap)
             if event.callback is None:
                 continue
@@ -103,8 +108,8 @@ class EventLoop:
 
     def run_for(self, duration_ms: int) -> None:
         end_ns = self.now_ns + duration_ms * _MS
-        while self._heap and self._heap[0][0] <= end_ns:
-            self.step()
+        while self._step_before(end_ns):
+            pass
         self.now_ns = max(self.now_ns, end_ns)
 
 

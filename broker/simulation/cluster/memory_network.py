@@ -274,12 +274,13 @@ class MemoryChannel:
         self._timers.enter(partial(self.broken, reason))
 
     def received(self, data: bytes) -> None:
+        """A part has come to the machine: a turn of it, see `HostTimers.enter`."""
         self._inbox += data
-        self._timers.call_soon(self._deliver)
+        self._timers.enter(self._deliver)
 
     def finished(self) -> None:
         self._is_finished = True
-        self._timers.call_soon(self._deliver)
+        self._timers.enter(self._deliver)
 
     def broken(self, reason: str) -> None:
         """Nothing can be sent any more, and what waits is given up."""
