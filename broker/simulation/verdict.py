@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 import traceback
@@ -13,7 +14,9 @@ import msgspec
 
 from protocol.errors import InvariantViolated
 
-__all__ = ["THE_NODE_FAILS", "Failure", "Violation", "without_logs"]
+__all__ = ["THE_NODE_FAILS", "Failure", "Violation", "rare_collections", "without_logs"]
+
+_COLLECTOR_THRESHOLDS: Final = (50_000, 10, 10)
 
 THE_NODE_FAILS: Final = "the node does not fail"
 
@@ -58,3 +61,19 @@ def without_logs() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Frees what was used before, and lets the garbage collector look rarely until the end.
+
+    Python's own thresholds are for programs with little memory: a world of some hundred thousand objects that
+    live long would be walked through again and again, for a tenth of all time.
+    """
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(*_COLLECTOR_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

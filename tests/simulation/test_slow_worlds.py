@@ -10,7 +10,7 @@ from broker.simulation.cluster.cluster_run import VERBS
 from broker.simulation.cluster.cluster_running import ClusterRecipe, play, recipe_of
 from broker.simulation.cluster.drawn_plan import drawn_plan
 from broker.simulation.cluster.slow_worlds import SLOW_FROM_MS, slowed
-from broker.simulation.collector import rare_collections
+from broker.simulation.verdict import rare_collections
 
 SEEDS = range(1, 41)
 

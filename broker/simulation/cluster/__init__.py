@@ -27,6 +27,7 @@ In reading order:
 * `membership_changes`   nodes join and leave, voters change, all restart one after the other
 * `cluster_run`          one run: start, trouble, calm, the end
 * `drawn_plan`           the plan that a seed draws
+* `slow_worlds`          half of the seeds of long runs are made slow
 * `story`                what happened in a run, told to people
 * `cluster_running`      a seed or a file played to its verdict
 * `cluster_shrinking`    a run that fails, made as small as it can be

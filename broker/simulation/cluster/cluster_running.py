@@ -21,9 +21,8 @@ from broker.simulation.cluster.cluster_steps import ClusterStep, draw_steps
 from broker.simulation.cluster.drawn_plan import drawn_plan
 from broker.simulation.cluster.slow_worlds import slowed
 from broker.simulation.cluster.story import Story
-from broker.simulation.collector import rare_collections
 from broker.simulation.histories.history import Event
-from broker.simulation.verdict import Failure, Violation, without_logs
+from broker.simulation.verdict import Failure, Violation, rare_collections, without_logs
 
 __all__ = ["ClusterRecipe", "ClusterResult", "play", "recipe_of", "run_cluster"]
 

@@ -27,7 +27,7 @@ FETCH_WAIT_MS: Final = 2_500
 """Of consumers of a group, where nothing is there to be read."""
 GAPS_MS: Final = (8_000, 30_000)
 
-_IDLE: Final = {"metadata.max.idle.interval.ms": "2000", "replica.fetch.wait.max.ms": "1500"}
+_IDLE: Final = (("metadata.max.idle.interval.ms", "2000"), ("replica.fetch.wait.max.ms", "1500"))
 
 
 def slowed(seed: int, plan: ClusterPlan) -> ClusterPlan:
@@ -37,7 +37,7 @@ def slowed(seed: int, plan: ClusterPlan) -> ClusterPlan:
     if plan.duration_ms < SLOW_FROM_MS or random.below(2):
         return plan
     pause_ms, gap_ms = random.one_of(PAUSES_MS), random.one_of(GAPS_MS)
-    places = tuple(replace(each, properties={**each.properties, **_IDLE}) for each in plan.places)
+    places = tuple(replace(each, properties={**each.properties, **dict(_IDLE)}) for each in plan.places)
     clients = tuple(_slow_client(each, pause_ms) for each in plan.clients)
     return replace(plan, places=places, clients=clients, gap_ms=max(plan.gap_ms, gap_ms), is_slow=True)
 
