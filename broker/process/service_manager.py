@@ -5,6 +5,9 @@ nothing happens. A name that begins with @ is in the abstract namespace.
 
 With `WatchdogSec=` in the unit, systemd kills and restarts a service from which nothing is heard for so long.
 The sign of life comes from a timer on the loop, twice in that time, so a loop that hangs gives none.
+
+The socket takes some ten datagrams until the service manager reads them. Whoever has one more to send waits
+for that: with what is said once for a moment, and with a sign of life, which comes again, not at all.
 """
 
 from __future__ import annotations
@@ -14,12 +17,19 @@ import logging
 import os
 import socket
 from collections.abc import Mapping
+from typing import Final
+
+PATIENCE_SECONDS: Final = 2.0
+"""How long a service manager that does not read its socket may hold the loop up at the start and the end."""
 
 _log = logging.getLogger("barnabas.node")
 
 
-def notify(*lines: str) -> bool:
-    """Sends the lines to the service manager, if there is one. Returns whether they were sent."""
+def notify(*lines: str, patience_seconds: float = PATIENCE_SECONDS) -> bool:
+    """Sends the lines to the service manager, if there is one. Returns whether they were sent.
+
+    patience_seconds: how long to wait while it does not read what was sent before; 0 does not wait.
+    """
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
@@ -27,6 +37,7 @@ def notify(*lines: str) -> bool:
         address = "\0" + address[1:]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as datagrams:
+            datagrams.settimeout(patience_seconds)
             datagrams.connect(address)
             datagrams.sendall("\n".join(lines).encode())
     except OSError as error:
@@ -65,5 +76,5 @@ class SignsOfLife:
         """Sends the first sign of life now. Does nothing if systemd expects none."""
         if self._interval_seconds is None:
             return
-        notify("WATCHDOG=1")
+        notify("WATCHDOG=1", patience_seconds=0)
         self._loop.call_later(self._interval_seconds, self.start)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from broker.process.service_manager import watchdog_timeout_seconds
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.brokers.against import barnabas_only
 from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.clients.wire_client import WireClient
 
 pytestmark = barnabas_only
 
@@ -49,6 +53,29 @@ def test_a_life_as_systemd_hears_it(manager: socket.socket, tmp_path: Path) -> N
     listening.join(90)
     assert b"STOPPING=1" in rest
     assert set(rest) <= {b"STOPPING=1", b"WATCHDOG=1"}
+
+
+def test_a_service_manager_that_does_not_listen_holds_nobody_up(
+    manager: socket.socket, tmp_path: Path
+) -> None:
+    with WatchedBroker(tmp_path / "data") as broker:
+        assert manager.recv(4096).startswith(b"READY=1")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as others:
+            others.setblocking(False)
+            with suppress(BlockingIOError):
+                while others.sendto(b"what another service has to say", manager.getsockname()):
+                    pass
+        wait_for(broker, "The service manager at NOTIFY_SOCKET could not be told")
+        with WireClient(broker.bootstrap_servers) as client:
+            assert client.ask_for(MetadataResponse, MetadataRequest(), 12).brokers
+        assert broker.stop() == 0
+
+
+def wait_for(broker: BarnabasProcess, words: str) -> None:
+    end = time.monotonic() + 30
+    while words not in broker.log_file.read_text():
+        assert time.monotonic() < end, broker.log_file.read_text()
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
