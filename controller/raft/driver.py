@@ -43,7 +43,7 @@ from controller.raft.roles import NEVER
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, invariant
 from protocol.messages.fetch import FetchResponse
-from protocol.serving.pending import Pending
+from protocol.serving.pending import CloseConnection, Pending
 from storage.slices import LogSlice
 
 __all__ = ["RaftDriver"]
@@ -120,13 +120,18 @@ class RaftDriver:
         self._tell(ready)
 
     def ask(self, message: Message, *, version: int, listener: str) -> Pending[Message]:
-        """Gives the node a request of a peer, an observer or an admin client."""
+        """Gives the node a request of a peer, an observer or an admin client. It becomes a `CloseConnection`
+        if the node has shut down: a request without an answer would hold up the end of the process, which
+        waits for the answers that it owes."""
         pending: Pending[Message] = Pending()
-        self.feed(
-            lambda now_ms: self.node.receive_request(
-                pending, message, now_ms, version=version, listener=listener
-            )
-        )
+
+        def receive(now_ms: int) -> Ready:
+            if self.node.is_shut_down:
+                pending.complete(CloseConnection("the replica has shut down"))  # type: ignore[arg-type]
+                return self.node.tick(now_ms)
+            return self.node.receive_request(pending, message, now_ms, version=version, listener=listener)
+
+        self.feed(receive)
         return pending
 
     @property

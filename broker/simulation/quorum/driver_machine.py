@@ -54,7 +54,7 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.peer_channel import PeerError
-from protocol.serving.pending import Pending
+from protocol.serving.pending import CloseConnection, Pending
 from storage.log_config import UNLIMITED
 from storage.memory_files import MemoryFiles, Torn
 from storage.slices import LogSlice
@@ -341,9 +341,11 @@ class DriverMachine(Machine):
         pending: Pending[Message] = self.log.ask(token.message, version=NEWEST_VERSION, listener=LISTENER)
         pending.on_complete(partial(self._answer, self.life, token))
 
-    def _answer(self, life: int, token: Token, message: Message) -> None:
+    def _answer(self, life: int, token: Token, message: Message | CloseConnection) -> None:
         if life != self.life:
             return
+        if isinstance(message, CloseConnection):
+            return  # the connection is closed; the other side's request runs into its time-out
         self.before_effect()
         self.look()
         answer = Answer(token, message)

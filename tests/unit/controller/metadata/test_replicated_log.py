@@ -13,8 +13,9 @@ from controller.raft.snapshot_files import (
     list_snapshots,
     snapshot_name,
 )
+from protocol.serving.pending import CloseConnection
 from tests.support.rigs.controllers import CLUSTER_ID, METADATA_LOG
-from tests.support.rigs.raft_messages import vote
+from tests.support.rigs.raft_messages import fetch, vote
 from tests.support.rigs.replica_rig import ReplicaRig, ReplicaWorld
 
 
@@ -311,6 +312,17 @@ def test_an_observer_joins_by_itself_and_a_clean_stop_hands_over() -> None:
     world.run(300)
     assert stopped == [True]
     assert world.leader() is not leader
+
+
+def test_a_replica_that_has_ended_closes_the_connections_of_those_who_ask_it() -> None:
+    world, leader = three()
+    stopped: list[bool] = []
+    leader.log.resign_and_stop(5_000, lambda: stopped.append(True))
+    world.run(300)
+    assert stopped == [True]
+    pending = leader.log.ask(fetch(2, leader.log.leader.epoch, 0, 0), version=17, listener="")
+    world.settle()
+    assert isinstance(pending.response, CloseConnection)
 
 
 @pytest.mark.parametrize("cut", [1, 40, 200])
