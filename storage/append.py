@@ -48,8 +48,9 @@ class AppendResult(msgspec.Struct, gc=False):
     is_duplicate: bool = False
 
 
-class PreparedAppend(msgspec.Struct, gc=False):
-    """A batch with its offsets, which is not in the log yet."""
+class PreparedAppend(msgspec.Struct):
+    """A batch with its offsets, which is not in the log yet. The collector sees it, as it may wait for a disk
+    while its node, whose segment it names, is given up."""
 
     records: memoryview | bytearray
     """The bytes as they will lie in the file. A view into a receive buffer must be written while the buffer
