@@ -11,7 +11,10 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.structs import OffsetAndMetadata as AioOffset
 from aiokafka.structs import TopicPartition as AioAt
 from kafka import KafkaProducer
+from kafka.errors import InvalidProducerEpochError
 from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from tests.support.clients.librdkafka import until
 
 PATIENCE_SECONDS: Final = 90
 
@@ -41,8 +44,14 @@ class KafkaPython:
 
     def send(self, topic: str, *values: str, partition: int = 0) -> None:
         answers = [self._producer.send(topic, value.encode(), partition=partition) for value in values]
-        for answer in answers:
-            answer.get(PATIENCE_SECONDS)
+        try:
+            for answer in answers:
+                answer.get(PATIENCE_SECONDS)
+        except InvalidProducerEpochError:
+            # It asks for a new epoch by itself, and a coordinator aborts an open transaction of whoever
+            # fenced it without a look at the old epoch, as Apache Kafka's does.
+            until(lambda: not self._producer._transaction_manager.is_bumping_epoch(), "no epoch is asked for")
+            raise
 
     def send_offset(self, group: str, topic: str, offset: int) -> None:
         offsets = {TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
