@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from broker.quotas.replication_quota import ReplicationQuota, throttled_partitions
 from config.broker_config import BrokerConfig
@@ -35,6 +35,7 @@ __all__ = [
     "MetadataCachePublisher",
     "MetadataPublisher",
     "ReplicasPublisher",
+    "SteppedPublisher",
     "ThrottlesPublisher",
     "TopicChangesPublisher",
 ]
@@ -58,13 +59,17 @@ class MetadataPublisher(Protocol):
     The first call comes when the loader has caught up for the first time: its delta holds everything. A
     subject that did not change has None in the delta. What a publisher raises is our bug and ends the
     process.
-
-    One whose work may be long has a method `publish_in_steps` beside it, which takes the same and returns an
-    iterator. It is called in place of `publish`: between its steps the loop serves others, and the next
-    publisher, and the next image, come after the last step.
     """
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None: ...
+
+
+@runtime_checkable
+class SteppedPublisher(Protocol):
+    """A publisher whose work may be long: between its steps the loop serves others. The next publisher, and
+    the next image, come after the last step."""
+
+    def publish_in_steps(self, delta: ImageDelta, image: ClusterImage) -> Iterator[None]: ...
 
 
 class ImageHolder(Protocol):
