@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
-from broker.simulation.cluster.machine_faults import drawn_duration_ms
+from broker.simulation.cluster.machine_faults import end_with_a_disk, start_all_now
 from broker.simulation.cluster.membership_changes import LOOK_EVERY_MS, VOTERS, has_directory, quorum_now
 from broker.simulation.cluster.simulated_node import CONTROLLER_PORT, SimulatedNode
 from controller.raft.identity import ReplicaKey
@@ -46,7 +46,7 @@ def _lose_controllers_disk(run: ClusterRun, step: ClusterStep) -> str | None:
     if not run.budget.may_lose(node):
         return None
     run.admin.under_way[VOTERS] = None
-    _end(run, node, step)
+    end_with_a_disk(run, node, step, LONGEST_DOWN_MS)
     node.machine.lose_disk()
     node.format()
     run.admin.carry_out(_replaced(run, node, voter))
@@ -58,14 +58,6 @@ def _voters(run: ClusterRun) -> list[ReplicaKey]:
     replicas = [node.quorum_replica for node in run.world.nodes.values()]
     leading = [raft for raft in replicas if raft is not None and raft.role is Role.LEADER]
     return max(leading, key=lambda raft: raft.epoch).voters.replica_keys() if leading else []
-
-
-def _end(run: ClusterRun, node: SimulatedNode, step: ClusterStep) -> None:
-    """Whoever is down already stays so for as long as was drawn then."""
-    if node.is_up:
-        run.world.restarts.after(node, drawn_duration_ms(step.random(), most_ms=LONGEST_DOWN_MS))
-        node.machine.kill()
-    run.budget.lost(node)
 
 
 async def _replaced(run: ClusterRun, node: SimulatedNode, lost: ReplicaKey) -> None:
@@ -97,20 +89,16 @@ def _lose_directory(run: ClusterRun, step: ClusterStep) -> str | None:
     node = nodes[step.whom % len(nodes)]
     if not run.budget.may_lose(node):
         return None
-    _end(run, node, step)
+    end_with_a_disk(run, node, step, LONGEST_DOWN_MS)
     directory = node.directories[-1]
     node.machine.lose_directory(directory)
     node.format()
     return f"{node} loses {directory}, and starts with an empty one"
 
 
-def _start_all_now(run: ClusterRun) -> None:
-    run.world.restarts.start_all_now()
-
-
 DISK_LOSS_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
-        "lose a controller's disk": Verb(_lose_controllers_disk, 3, _start_all_now),
-        "lose a log directory": Verb(_lose_directory, 3, _start_all_now),
+        "lose a controller's disk": Verb(_lose_controllers_disk, 3, start_all_now),
+        "lose a log directory": Verb(_lose_directory, 3, start_all_now),
     }
 )

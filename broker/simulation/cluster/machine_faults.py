@@ -20,7 +20,7 @@ from storage.memory_files import Torn
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
 
-__all__ = ["MACHINE_VERBS", "drawn_duration_ms", "whose_turn"]
+__all__ = ["MACHINE_VERBS", "drawn_duration_ms", "end_with_a_disk", "start_all_now", "whose_turn"]
 
 SHORTEST_MS: Final = 200
 LONGEST_MS: Final = 40_000
@@ -185,14 +185,21 @@ def _lose_disk(run: ClusterRun, step: ClusterStep) -> str | None:
     node = nodes[step.whom % len(nodes)]
     if not run.budget.may_lose(node):
         return None
-    down_ms = drawn_duration_ms(step.random())
-    if node.is_up:
-        world.restarts.after(node, down_ms)
-        node.machine.kill()
-    run.budget.lost(node)
+    end_with_a_disk(run, node, step)
     node.machine.lose_disk()
     node.format()
     return f"{node} loses its disk, and starts with an empty one"
+
+
+def end_with_a_disk(
+    run: ClusterRun, node: SimulatedNode, step: ClusterStep, most_ms: int = LONGEST_MS
+) -> None:
+    """Kills a node that is about to lose a disk, and counts the loss. Whoever is down already stays so for as
+    long as was drawn then."""
+    if node.is_up:
+        run.world.restarts.after(node, drawn_duration_ms(step.random(), most_ms=most_ms))
+        node.machine.kill()
+    run.budget.lost(node)
 
 
 def _pause(run: ClusterRun, step: ClusterStep) -> str | None:
@@ -205,18 +212,18 @@ def _pause(run: ClusterRun, step: ClusterStep) -> str | None:
     return f"{node} stands still for {duration_ms} ms"
 
 
-def _start_all_now(run: ClusterRun) -> None:
+def start_all_now(run: ClusterRun) -> None:
     run.world.restarts.start_all_now()
 
 
 MACHINE_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
-        "kill": Verb(_kill, 10, _start_all_now),
-        "stop": Verb(_stop, 6, _start_all_now),
-        "cut power": Verb(_cut_power, 10, _start_all_now),
+        "kill": Verb(_kill, 10, start_all_now),
+        "stop": Verb(_stop, 6, start_all_now),
+        "cut power": Verb(_cut_power, 10, start_all_now),
         "crash": Verb(_crash, 10, healing("crash")),
         "crash at start": Verb(_crash_at_start, 6, healing("crash at start")),
-        "lose disk": Verb(_lose_disk, 3, _start_all_now),
+        "lose disk": Verb(_lose_disk, 3, start_all_now),
         "pause": Verb(_pause, 6, healing("pause")),
     }
 )
