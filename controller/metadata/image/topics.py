@@ -205,6 +205,10 @@ class TopicsDelta:
         self.deleted: dict[bytes, TopicImage] = {}
 
     def create(self, record: TopicRecord) -> None:
+        """A topic that is there already stays what it is: a snapshot tells of it once more."""
+        if record.topic_id in self.base.by_id and record.topic_id not in self.deleted:
+            self._delta(record.topic_id)
+            return
         self.changed[record.topic_id] = TopicDelta(TopicImage(record.name, record.topic_id))
         self.created[record.topic_id] = record.name
 

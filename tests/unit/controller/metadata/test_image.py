@@ -7,6 +7,8 @@ import pytest
 
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, image_records, replay
 from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.image.partition_index import Group, PartitionIndex
+from controller.metadata.image.reload import reload
 from controller.metadata.image.replayer import ImageReplayer, MetadataBatch
 from protocol.errors import InvariantViolated
 from protocol.metadata_log.cluster import (
@@ -216,6 +218,26 @@ def test_what_is_removed_is_not_written() -> None:
     assert "UserScramCredentialRecord" not in kinds
     assert "ClientQuotaRecord" not in kinds
     assert dict(image.features.levels) == {"metadata.version": 30}
+
+
+def test_a_snapshot_that_tells_of_known_topics_creates_none_and_keeps_the_index_right() -> None:
+    """The next leader of the controllers asks the index who has lost what: a partition that it names too much
+    would be taken from a broker that does not have it."""
+    image = after(*topic("kept", 2), *topic("gone", 1, b"g" * 16))
+    assert image.topics.index.count(Group.IN_ISR, 1) == 3
+    changed = PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=1, isr=[2], leader=2)
+    later = after(*topic("kept", 2), changed, *topic("new", 1, b"n" * 16))
+    snapshot = list(image_records(later))
+    loaded, delta = reload(image, snapshot, offset=9, epoch=1, timestamp_ms=0)
+    assert loaded.topics.known_index is not None
+    fresh = msgspec.structs.replace(loaded.topics, known_index=None)
+    assert _members(loaded.topics.index) == _members(fresh.index)
+    assert delta.topics is not None
+    assert delta.topics.created == {b"n" * 16: "new"}
+
+
+def _members(index: PartitionIndex) -> dict[object, dict[bytes, tuple[int, ...]]]:
+    return {group: dict(members) for group, members in index.groups.items()}
 
 
 def batch(base: int, *records: object) -> MetadataBatch:
