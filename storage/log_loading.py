@@ -205,6 +205,7 @@ class LogLoader:
                 directory=each.path,
                 recovery_point=each.recovery_point,
                 log_start_offset=each.log_start_offset,
+                cleaned_offset=each.directory.cleaner_offsets.get(each.key, 0),
                 unverified_bytes=each.unverified_bytes,
             )
             for each in group
@@ -235,6 +236,7 @@ class LogLoader:
                 now_ms=self._clock.wall_ms(),
                 recovery_point=met.recovery_point,
                 log_start_offset=met.log_start_offset,
+                cleaned_offset=met.directory.cleaner_offsets.get(key, 0),
                 on_damage=self._settings.on_damage,
                 recovered=recovered,
             )  # fmt: skip

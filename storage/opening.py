@@ -119,6 +119,7 @@ def open_log(
     now_ms: int,
     recovery_point: int = 0,
     log_start_offset: int = 0,
+    cleaned_offset: int = 0,
     on_damage: OnDamage = OnDamage.AUTO,
     recovered: RecoveredLog | None = None,
 ) -> tuple[PartitionLog, LoadedLog]:
@@ -132,6 +133,7 @@ def open_log(
         log_start_offset=log_start_offset,
         index_interval_bytes=config.index_interval_bytes,
         now_ms=now_ms,
+        cleaned_offset=cleaned_offset,
         on_damage=on_damage,
         recovered=recovered,
     )

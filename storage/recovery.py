@@ -17,10 +17,15 @@ may lose its end while the next one has batches. The log is cut here, as Apache 
 copied again from the leader. Below the recovery point everything had been synced, so the disk has changed it,
 and what lies behind is not thrown away unasked: the log is refused, and the error says what to do.
 
-If the end that a segment lost began exactly at a batch, the file tells nothing of it. The offsets up to the
-next segment are then missing, as compaction may have left them, and readers go on behind them. Such a gap is
-accepted, as Apache Kafka does (its LogLoader recovers segment by segment and compares no offsets between
-them), but it is told.
+If the end that a segment lost began exactly at a batch, the file tells nothing of it:
+
+    │ batch │ batch │          │ batch │     the offsets up to the next segment are missing
+                    ▲          ▲ base offset of the next segment
+
+Below the recovery point, and up to where the log was compacted (`compaction_marker`), compaction has left
+them out. Elsewhere they are lost, and the log is cut here like one that is torn: with a hole it would count
+as complete, and a replica would never copy what it lacks. Apache Kafka's LogLoader compares no offsets
+between segments and goes on with the hole.
 
 A producer's state comes from the newest snapshot and the headers behind it. What another process has read
 already (`recovery_job`) is believed: only the tail is read again.
@@ -38,6 +43,7 @@ from protocol.records.header import BatchHeader, is_intact
 from storage.append import stored_marker_of
 from storage.batch_scan import next_whole_batch
 from storage.checkpoints import MalformedCheckpoint, read_leader_epochs
+from storage.compaction_marker import read_compaction_marker
 from storage.errors import CorruptSegment, DamagedLog
 from storage.file_names import (
     LEADER_EPOCH_CHECKPOINT,
@@ -81,6 +87,7 @@ def load_log(
     log_start_offset: int,
     index_interval_bytes: int,
     now_ms: int,
+    cleaned_offset: int = 0,
     on_damage: OnDamage = OnDamage.AUTO,
     recovered: RecoveredLog | None = None,
     note: Note = nothing,
@@ -88,6 +95,7 @@ def load_log(
     """Reads a directory, and returns all that a `PartitionLog` begins with. An empty directory becomes an
     empty log.
 
+    cleaned_offset: what `cleaner-offset-checkpoint` says of the log.
     recovered: what another process has found and put right a moment ago. note: called with the number of
     bytes that were read after a crash. Raises OSError, DamagedLog, and CorruptSegment if a log that was
     closed cleanly is damaged in the middle.
@@ -108,7 +116,8 @@ def load_log(
         is_clean, recovery_point = True, min(recovery_point, recovered.recovery_point)
         epochs = LeaderEpochs(recovered.leader_epochs, is_written=not recovered.epochs_changed)
     snapshots = offsets.get(SNAPSHOT_SUFFIX, [])
-    scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, note)
+    compacted_offset = max(cleaned_offset, read_compaction_marker(files, directory))
+    scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, compacted_offset, note)
     scan.producers_at = partial(load_producers, files, directory, segments, snapshots)
     log_end_offset = scan.run(segments, is_clean, recovery_point)
     if log_end_offset < log_start_offset:
@@ -186,6 +195,7 @@ class _Scan:
         epochs: LeaderEpochs,
         problems: list[str],
         on_damage: OnDamage,
+        compacted_offset: int,
         note: Note,
     ) -> None:
         self._files = files
@@ -194,6 +204,7 @@ class _Scan:
         self._epochs = epochs
         self._problems = problems
         self._on_damage = on_damage
+        self._compacted_offset = compacted_offset
         self._note = note
         self.producers_at: Callable[[int], ProducerState]
         self.producers: ProducerState | None = None
@@ -225,7 +236,10 @@ class _Scan:
                 self.producers = None
                 segment.is_sealed = not is_last
                 continue
-            end_offset, cut = self._verify(segment, end_offset, segments[number + 1 :])
+            behind = segments[number + 1 :]
+            end_offset, is_cut = self._verify(segment, end_offset, behind)
+            if not (is_cut or is_clean or is_durable or is_last):
+                is_cut = self._has_lost_its_end(segment, end_offset, behind)
             if not is_last:
                 segment.seal()
                 if is_clean or is_durable:  # nobody else would come back to its new indexes
@@ -233,7 +247,7 @@ class _Scan:
                     self._files.fsync_directory(self._directory)
             if not segment.size_bytes and segment.base_offset < end_offset:
                 hidden.append(segment)
-            if cut and not is_last:
+            if is_cut and not is_last:
                 del segments[number + 1 :]
                 break
         if hidden:
@@ -280,15 +294,13 @@ class _Scan:
             self._problems.append(f"{error}; the segment is read from its beginning")
             return None
 
-    def _verify(self, segment: Segment, expected_offset: int, behind: list[Segment]) -> tuple[int, int]:
-        """Checks every batch of a segment and makes its indexes anew. Returns the end offset, and the number
-        of bytes that were cut off."""
+    def _verify(self, segment: Segment, expected_offset: int, behind: list[Segment]) -> tuple[int, bool]:
+        """Checks every batch of a segment and makes its indexes anew. Returns the end offset, and whether
+        bytes were cut off."""
         self.scanned_segments += 1
         file_bytes = segment.log.file().size()
         if self.producers is None:
             self.producers = self.producers_at(segment.base_offset)
-        # Offsets that are missing between two segments were compacted away, or lost in a power cut. As in
-        # Kafka nobody can tell which: the topic's configs are not known yet.
         end_offset = max(expected_offset, segment.base_offset)
         self._epochs.truncate_from_end(end_offset)  # the checkpoint may know what is lost
         segment.begin_rebuild()
@@ -308,34 +320,55 @@ class _Scan:
             end_offset = header.next_offset
         cut = file_bytes - segment.size_bytes
         if cut:
-            self._meet_damage(segment, file_bytes, end_offset, behind)
-        return end_offset, cut
+            self._cut_torn(segment, file_bytes, end_offset, behind)
+        return end_offset, cut > 0
 
-    def _meet_damage(self, segment: Segment, file_bytes: int, end_offset: int, behind: list[Segment]) -> None:
+    def _cut_torn(self, segment: Segment, file_bytes: int, end_offset: int, behind: list[Segment]) -> None:
         """Cuts off bytes that are no whole batch, or raises DamagedLog if a valid batch lies behind them."""
         valid_bytes = segment.size_bytes
         cut = file_bytes - valid_bytes
-        found = self._whole_batch_behind(segment, file_bytes, behind)
-        if found is not None:
-            path, position, header = found
-            damaged = DamagedLog(
-                segment.log.path, valid_bytes, end_offset, path, position, header.base_offset,
-                self._directory, was_synced=end_offset < self._synced_offset,
-            )  # fmt: skip
-            if self._on_damage is OnDamage.REFUSE or (
-                damaged.was_synced and self._on_damage is OnDamage.AUTO
-            ):
-                raise damaged
-            self._problems.append(f"{damaged.what}. {damaged.cause}. {_IS_CUT}")
+        has_valid_behind = self._judge_valid_behind(segment, file_bytes, end_offset, behind)
         self._problems.append(
             f"{segment.log.path} ends with {cut} bytes that are no whole batch: cut at byte "
             f"{valid_bytes}, offset {end_offset}"
         )
         self._drop(behind, "lies behind a torn segment")
         segment.log.file().truncate(valid_bytes)
-        if found is not None:
+        if has_valid_behind:
             segment.log.file().fdatasync()  # whole batches must not come back among those that follow now
         self.cut_bytes += cut
+
+    def _has_lost_its_end(self, segment: Segment, end_offset: int, behind: list[Segment]) -> bool:
+        """Whether whole batches are missing in front of the next segment that nobody has compacted away. Then
+        what lies behind is removed, or DamagedLog is raised if there is a valid batch in it."""
+        next_offset = behind[0].base_offset
+        if end_offset >= next_offset or next_offset <= self._compacted_offset:
+            return False
+        self._judge_valid_behind(segment, segment.size_bytes, end_offset, behind)
+        self._problems.append(
+            f"{segment.log.path} ends at offset {end_offset}, and the next segment begins at {next_offset}: "
+            "what was between them is lost"
+        )
+        self._drop(behind, "lies behind offsets that are lost")
+        return True
+
+    def _judge_valid_behind(
+        self, segment: Segment, file_bytes: int, end_offset: int, behind: list[Segment]
+    ) -> bool:
+        """Whether a valid batch lies behind the place at which a segment is damaged. Raises DamagedLog if it
+        is not to be thrown away."""
+        found = self._whole_batch_behind(segment, file_bytes, behind)
+        if found is None:
+            return False
+        path, position, header = found
+        damaged = DamagedLog(
+            segment.log.path, segment.size_bytes, end_offset, path, position, header.base_offset,
+            self._directory, was_synced=end_offset < self._synced_offset,
+        )  # fmt: skip
+        if self._on_damage is OnDamage.REFUSE or (damaged.was_synced and self._on_damage is OnDamage.AUTO):
+            raise damaged
+        self._problems.append(f"{damaged.what}. {damaged.cause}. {_IS_CUT}")
+        return True
 
     def _whole_batch_behind(
         self, segment: Segment, file_bytes: int, behind: list[Segment]

@@ -27,6 +27,7 @@ class LogToRecover(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     recovery_point: int
     log_start_offset: int
+    cleaned_offset: int
     unverified_bytes: int
     """The size of the segments that will be read."""
 
@@ -83,6 +84,7 @@ def _recover_one(files: Files, progress: _Progress, plan: RecoverPlan, log: LogT
             log_start_offset=log.log_start_offset,
             index_interval_bytes=plan.index_interval_bytes,
             now_ms=plan.now_ms,
+            cleaned_offset=log.cleaned_offset,
             on_damage=OnDamage(plan.on_damage),
             note=progress.note,
         )

@@ -10,7 +10,8 @@ Barnabas nor Apache Kafka looks at:
     00000000000000000000.log.corrupt-<position>
 
 A segment is replaced in one rename after its indexes are removed, so a repair that is broken off leaves the
-old segment or the new one, and the next start makes the indexes again.
+old segment or the new one, and the next start makes the indexes again. Offsets that are missing between two
+segments afterwards are accepted by it (`compaction_marker`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,20 @@ import msgspec
 from config.ports import File, Files
 from protocol.records.header import is_intact
 from storage.batch_scan import next_whole_batch
+from storage.compaction_marker import read_compaction_marker, write_compaction_marker
 from storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, offset_of, segment_file
 from storage.stored_batches import READ_BYTES, stored_batches
 
 CORRUPT_SUFFIX: Final = ".corrupt-"
+
+
+class MissingOffsets(msgspec.Struct, frozen=True):
+    """Offsets between two segments that have no batch: left out by compaction, or lost with the end of a
+    segment."""
+
+    first_offset: int
+    next_offset: int
+    """The base offset of the next segment."""
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -43,20 +54,24 @@ class Damage(msgspec.Struct, frozen=True):
     end."""
 
 
-def find_damage(files: Files, directory: str) -> list[Damage]:
-    """All damage in a partition's log, in order. Reads every byte and changes nothing. Raises OSError."""
+def find_damage(files: Files, directory: str) -> tuple[list[Damage], list[MissingOffsets]]:
+    """All damage in a partition's log, in order, and what is missing between segments and not accepted yet.
+    Reads every byte and changes nothing. Raises OSError."""
     found: list[Damage] = []
-    expected = 0
-    for base_offset in _base_offsets(files, directory):
+    missing: list[MissingOffsets] = []
+    expected, accepted = 0, read_compaction_marker(files, directory)
+    for number, base_offset in enumerate(_base_offsets(files, directory)):
         path = f"{directory}/{segment_file(base_offset, LOG_SUFFIX)}"
         if found and found[-1].next_offset < 0:
             found[-1] = msgspec.structs.replace(found[-1], next_offset=base_offset)
+        elif number and max(expected, accepted) < base_offset:
+            missing.append(MissingOffsets(expected, base_offset))
         file = files.open(path)
         try:
             expected = _look_through(file, base_offset, max(expected, base_offset), found)
         finally:
             file.close()
-    return found
+    return found, missing
 
 
 def _look_through(file: File, base_offset: int, expected: int, found: list[Damage]) -> int:
@@ -89,10 +104,18 @@ def cut_out(files: Files, directory: str, damages: list[Damage]) -> list[str]:
     Nobody else may have the log open.
     """
     kept: list[str] = []
+    accept_missing_offsets(files, directory)
     for base_offset in dict.fromkeys(each.base_offset for each in damages):
         of_segment = [each for each in damages if each.base_offset == base_offset]
         kept += _cut_segment(files, directory, base_offset, of_segment)
     return kept
+
+
+def accept_missing_offsets(files: Files, directory: str) -> None:
+    """The next start takes offsets that are missing between segments for what compaction has left out.
+    Raises OSError."""
+    end_offset = max(_base_offsets(files, directory), default=0)
+    write_compaction_marker(files, directory, max(end_offset, read_compaction_marker(files, directory)))
 
 
 def _cut_segment(files: Files, directory: str, base_offset: int, damages: list[Damage]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from config.ports import File, Files
+from storage.compaction_marker import COMPACTION_MARKER_FILE
 from storage.file_io import write_fully
 from storage.file_names import (
     LOG_SUFFIX,
@@ -56,6 +57,7 @@ def move(files: Files, pace: Pace, plan: MovePlan) -> MoveResult:
     the copy."""
     files.makedirs(plan.target)
     _copy_small(files, plan, PARTITION_METADATA)
+    _copy_small(files, plan, COMPACTION_MARKER_FILE)
     room = plan.most_bytes
     copied: dict[int, int] = {}
     for segment in plan.segments:

@@ -11,7 +11,7 @@ from broker.ports.files import RealFiles
 from config.ports import FileLock
 from storage.directories import LOCK_FILE
 from storage.file_names import DirectoryKind, parse_directory
-from storage.repair import Damage, cut_out, find_damage
+from storage.repair import Damage, accept_missing_offsets, cut_out, find_damage
 
 WELL: Final = 0
 DAMAGED: Final = 1
@@ -57,9 +57,17 @@ def _repair(directory: str, *, does_it: bool) -> int:
     if does_it:
         lock = files.lock(os.path.join(os.path.dirname(os.path.abspath(directory)), LOCK_FILE))
     try:
-        damages = find_damage(files, directory)
+        damages, missing = find_damage(files, directory)
+        for each in missing:
+            print(
+                f"{directory}: offsets {each.first_offset} to {each.next_offset - 1} are missing between two "
+                "segments: left out by compaction, or lost in a power cut"
+            )
         if not damages:
             print(f"{directory}: every batch is whole")
+            if missing and does_it:
+                accept_missing_offsets(files, directory)
+                print(f"{directory}: the next start accepts that offsets are missing")
             return WELL
         for damage in damages:
             print(f"{directory}: {_described(damage)}")

@@ -2,8 +2,9 @@
 
     first dirty offset         where the last pass ended (`cleaner-offset-checkpoint`), at least the log start
     first uncleanable offset   the base offset of the first segment that may not be touched: the active one,
-                               the one that holds the last stable offset, one that holds a record younger
-                               than min.compaction.lag.ms
+                               the one that holds the last stable offset, one that is not on the disk yet
+                               (it is synced when it is full), one that holds a record younger than
+                               min.compaction.lag.ms
 
 A pass is due when the dirty bytes that may be cleaned are more than min.cleanable.dirty.ratio of all bytes up
 to there, or when the oldest dirty record is older than max.compaction.lag.ms. The log with the largest such
@@ -78,7 +79,8 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
 
 
 def _first_uncleanable_offset(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
-    bound = log.segments[log.segments.number_of(log.last_stable_offset)].base_offset
+    end = min(log.last_stable_offset, log.recovery_point)  # see `compaction_marker` for the latter
+    bound = log.segments[log.segments.number_of(end)].base_offset
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         for segment in log.segments[:-1]:

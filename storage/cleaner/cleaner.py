@@ -135,6 +135,8 @@ class Cleaner:
             if key in self.set_aside and monotonic_ms < self.set_aside[key][1]:
                 continue
             self._notice_truncation(key, log)
+            if log.recovery_point < log.active.base_offset:
+                log.flush()  # only what is on the disk is cleaned: the next look finds it there
             try:
                 what = cleanable(log, self.first_dirty.get(key), now_ms)
             except OSError as error:

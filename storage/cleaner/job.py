@@ -2,7 +2,8 @@
 
 The broker names the sealed segments and tells what only it knows: aborted transactions, producers and limits.
 The pass reads the segments twice: first the dirty ones, to note the last offset of each key, then all of
-them, to write what is kept into `.cleaned` files, which it syncs. It changes nothing else. Whether the new
+them, to write what is kept into `.cleaned` files, which it syncs. Beside that it notes how far it has come
+(`compaction_marker`). It changes nothing else. Whether the new
 segments take the place of the old ones is decided by the broker, which may have deleted or truncated the log
 meanwhile.
 """
@@ -24,6 +25,7 @@ from storage.cleaner.aborted import CleanedTransactions
 from storage.cleaner.filtering import BatchFilter, FilterCounts, LastBatch
 from storage.cleaner.keyed import keyed_records
 from storage.cleaner.offset_map import OffsetMap
+from storage.compaction_marker import write_compaction_marker
 from storage.errors import CorruptSegment, LogStorageError
 from storage.file_io import write_fully
 from storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
@@ -92,6 +94,8 @@ def clean(files: Files, pace: Pace, plan: CleanPlan) -> CleanResult:
     all_sources = group_by_size(plan, end_offset)
     try:
         groups = [run.write_group(sources) for sources in all_sources]
+        if all_sources:
+            write_compaction_marker(files, plan.directory, all_sources[-1][-1].end_offset)
     except (OSError, LogStorageError):
         for sources in all_sources:
             run.remove_cleaned(sources[0].base_offset)

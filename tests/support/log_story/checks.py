@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from protocol.records.control import read_marker
 from protocol.records.header import headers
+from storage.compaction_marker import COMPACTION_MARKER_FILE
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
 from storage.truncation_markers import TRUNCATION_MARKER_FILE
@@ -317,7 +318,8 @@ def check_names(memory: MemoryFiles, log: PartitionLog) -> None:
     for segment in log.segments:
         stem = f"{segment.base_offset:020d}"
         wanted |= {f"{stem}.log", f"{stem}.index", f"{stem}.timeindex"}
-    may = {f"{offset:020d}.snapshot" for offset in log.durability.snapshot_offsets} | {EPOCH_FILE}
+    may = {f"{offset:020d}.snapshot" for offset in log.durability.snapshot_offsets}
+    may |= {EPOCH_FILE, COMPACTION_MARKER_FILE}
     may |= {f"{segment.base_offset:020d}.txnindex" for segment in log.segments}
     active = f"{log.active.base_offset:020d}"
     may |= {f"{active}.index", f"{active}.timeindex"}

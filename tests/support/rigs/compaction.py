@@ -84,6 +84,7 @@ class CompactionRig(LogRig):
 
     def clean(self) -> bool:
         self.commit_all()
+        self.run_background_tasks()  # what is full is synced, and only that is cleaned
         before = self.cleaner.statistics.passes
         self.cleaner.look()
         return self.cleaner.statistics.passes > before

@@ -152,6 +152,7 @@ class LogRig:
         is_clean: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        cleaned_offset: int = 0,
         on_damage: OnDamage = OnDamage.AUTO,
         recovered: RecoveredLog | None = None,
     ) -> PartitionLog:
@@ -160,7 +161,8 @@ class LogRig:
         self.log, found = open_log(
             self.files, self.directory, "orders", 0, TOPIC_ID, self.config, self.background_tasks,
             is_clean=is_clean, now_ms=self.now_ms,
-            recovery_point=recovery_point, log_start_offset=log_start_offset, on_damage=on_damage,
+            recovery_point=recovery_point, log_start_offset=log_start_offset,
+            cleaned_offset=cleaned_offset, on_damage=on_damage,
             recovered=recovered,
         )  # fmt: skip
         self.problems = found.problems

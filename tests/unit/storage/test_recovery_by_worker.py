@@ -14,8 +14,9 @@ from tests.support.rigs.log_rig import NOW_MS, LogRig, found_since
 
 def by_worker(rig: LogRig, recovery_point: int) -> RecoveredLog:
     order = LogToRecover(
-        directory=rig.directory, recovery_point=recovery_point, log_start_offset=0, unverified_bytes=1
-    )
+        directory=rig.directory, recovery_point=recovery_point, log_start_offset=0, cleaned_offset=0,
+        unverified_bytes=1,
+    )  # fmt: skip
     plan = RecoverPlan(logs=[order], on_damage="refuse", index_interval_bytes=300, now_ms=NOW_MS)
     (found,) = recover(rig.files, NoPace(), plan).logs
     assert not found.failure

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
+from storage.errors import DamagedLog
 from storage.file_names import segment_file
-from storage.repair import cut_out, find_damage
+from storage.recovery import OnDamage
+from storage.repair import MissingOffsets, accept_missing_offsets, cut_out, find_damage
 from tests.support.rigs.log_rig import DIRECTORY, LogRig, everything, offsets_of
 
 BATCH = 170
@@ -29,14 +33,14 @@ def overwrite(rig: LogRig, segment: int, position: int, data: bytes) -> bytes:
 
 
 def test_a_whole_log_has_no_damage() -> None:
-    assert find_damage(filled(segment_bytes=400).files, DIRECTORY) == []
+    assert find_damage(filled(segment_bytes=400).files, DIRECTORY) == ([], [])
 
 
 def test_two_ranges_in_one_segment() -> None:
     rig = filled()
     before = overwrite(rig, 0, 2 * BATCH + 100, b"\xff" * 10)
     overwrite(rig, 0, 5 * BATCH - 3, b"\xff" * (BATCH + 6))
-    damages = find_damage(rig.files, DIRECTORY)
+    damages, _ = find_damage(rig.files, DIRECTORY)
     assert [(each.position, each.size_bytes, each.first_offset, each.next_offset) for each in damages] == [
         (2 * BATCH, BATCH, 2, 3),
         (4 * BATCH, 3 * BATCH, 4, 7),
@@ -46,7 +50,7 @@ def test_two_ranges_in_one_segment() -> None:
     assert kept == [f"{DIRECTORY}/00000000000000000000.log.corrupt-{number * BATCH}" for number in (2, 4)]
     assert rig.files.read_bytes(kept[0]) == damaged[2 * BATCH : 3 * BATCH]
     assert rig.files.read_bytes(kept[1]) == damaged[4 * BATCH : 7 * BATCH]
-    assert find_damage(rig.files, DIRECTORY) == []
+    assert find_damage(rig.files, DIRECTORY) == ([], [])
     rig.reopen(is_clean=True)
     content = everything(rig.log)
     assert [base for base, _ in offsets_of(content)] == [0, 1, 3, 7, 8, 9]
@@ -58,7 +62,7 @@ def test_two_ranges_in_one_segment() -> None:
 def test_the_end_of_a_segment_with_others_behind_it() -> None:
     rig = filled(segment_bytes=400)
     overwrite(rig, 2, BATCH, b"\xff" * 200)
-    (damage,) = find_damage(rig.files, DIRECTORY)
+    (damage,), _ = find_damage(rig.files, DIRECTORY)
     assert (damage.position, damage.first_offset, damage.next_offset) == (BATCH, 3, 4)
     cut_out(rig.files, DIRECTORY, [damage])
     rig.reopen(is_clean=False, recovery_point=10)
@@ -68,7 +72,7 @@ def test_the_end_of_a_segment_with_others_behind_it() -> None:
 def test_a_torn_tail_is_told_as_one() -> None:
     rig = filled()
     overwrite(rig, 0, 10 * BATCH, b"torn")
-    (damage,) = find_damage(rig.files, DIRECTORY)
+    (damage,), _ = find_damage(rig.files, DIRECTORY)
     assert (damage.size_bytes, damage.first_offset, damage.next_offset) == (4, 10, -1)
 
 
@@ -91,8 +95,21 @@ def test_any_damage_is_found_and_nothing_else_is_lost() -> None:
             for number in range(size_bytes // BATCH)
             if after[number * BATCH : (number + 1) * BATCH] != before[number * BATCH : (number + 1) * BATCH]
         }
-        cut_out(rig.files, DIRECTORY, find_damage(rig.files, DIRECTORY))
+        cut_out(rig.files, DIRECTORY, find_damage(rig.files, DIRECTORY)[0])
         rig.reopen(is_clean=False, recovery_point=0)
         found = {offset for offset, _ in offsets_of(everything(rig.log))}
         untouched = set(range(20)) - touched
         assert untouched <= found, (start, length, base)
+
+
+def test_whole_batches_that_are_missing_are_told_and_accepted_if_the_operator_says_so() -> None:
+    rig = filled(segment_bytes=400)
+    rig.files.open(f"{DIRECTORY}/{segment_file(2, '.log')}", write=True).truncate(BATCH)
+    damages, missing = find_damage(rig.files, DIRECTORY)
+    assert (damages, missing) == ([], [MissingOffsets(3, 4)])
+    with pytest.raises(DamagedLog, match="offset 3 should be"):
+        rig.reopen(is_clean=False, recovery_point=0, on_damage=OnDamage.REFUSE)
+    accept_missing_offsets(rig.files, DIRECTORY)
+    assert find_damage(rig.files, DIRECTORY) == ([], [])
+    rig.reopen(is_clean=False, recovery_point=0, on_damage=OnDamage.REFUSE)
+    assert [base for base, _ in offsets_of(everything(rig.log))] == [0, 1, 2, *range(4, 10)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import ErrorCode
+from storage.compaction_marker import write_compaction_marker
 from storage.errors import AppendRefused, DamagedLog
 from storage.file_names import segment_file
 from storage.log_config import LogConfig
@@ -103,8 +104,8 @@ def test_what_was_cut_off_behind_damage_does_not_come_back() -> None:
     assert rig.reopen(is_clean=False).log_end_offset == 0
 
 
-def test_a_segment_that_lost_whole_batches_leaves_a_gap_that_is_read_over() -> None:
-    """As in Kafka, which cannot tell it from what compaction leaves."""
+def with_a_lost_end() -> LogRig:
+    """The first of two segments has lost its last two batches in a power cut."""
     memory = MemoryFiles()
     rig = LogRig(memory)
     for value in (b"u", b"v", b"w"):
@@ -114,16 +115,56 @@ def test_a_segment_that_lost_whole_batches_leaves_a_gap_that_is_read_over() -> N
     rig.append(b"x", epoch=1)
     memory.fsync_directory(DIRECTORY)
     memory.cut_power(lambda path, unsynced: Torn(first_bytes if f"{0:020d}.log" in path else unsynced))
+    return rig
+
+
+def test_a_log_is_cut_where_a_segment_has_lost_whole_batches() -> None:
+    """With the hole it would count as complete: a follower would never copy what it lacks, and could lead."""
+    rig = with_a_lost_end()
     log = rig.reopen(is_clean=False)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 1)
+    assert "the next segment begins at 3: what was between them is lost" in "".join(rig.problems)
+    assert log.end_offset_for_epoch(1) == (1, 1)
+    assert rig.append(b"v", epoch=1) == 1
+    assert rig.reopen(is_clean=False).log_end_offset == 2
+
+
+def test_a_log_that_lost_all_of_a_segment_and_nothing_lies_behind_it_begins_there() -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    rig.append(b"v")
+    rig.log.roll(NOW_MS)
+    memory.fsync_directory(DIRECTORY)
+    memory.cut_power()
+    assert rig.reopen(is_clean=False, on_damage=OnDamage.REFUSE).log_end_offset == 0
+    assert len(rig.log.segments) == 1
+
+
+def test_a_whole_batch_behind_what_is_lost_is_thrown_away_only_if_that_is_allowed() -> None:
+    with pytest.raises(DamagedLog, match="should be, and a valid one behind it"):
+        with_a_lost_end().reopen(is_clean=False, on_damage=OnDamage.REFUSE)
+    with pytest.raises(DamagedLog, match="It had been synced, so the disk has changed it"):
+        with_a_lost_end().reopen(is_clean=False, recovery_point=2)
+    rig = with_a_lost_end()
+    assert rig.reopen(is_clean=False, recovery_point=2, on_damage=OnDamage.TRUNCATE).log_end_offset == 1
+
+
+@pytest.mark.parametrize("told_by", ["the recovery point", "the pass", "cleaner-offset-checkpoint"])
+def test_what_compaction_has_left_out_between_segments_is_accepted(told_by: str) -> None:
+    rig = with_a_lost_end()
+    if told_by == "the pass":
+        write_compaction_marker(rig.files, DIRECTORY, 3)
+    log = rig.reopen(
+        is_clean=False,
+        recovery_point=3 if told_by == "the recovery point" else 0,
+        cleaned_offset=3 if told_by == "cleaner-offset-checkpoint" else 0,
+    )
     assert (log.log_start_offset, log.log_end_offset) == (0, 4)
-    assert not rig.problems
     found = log.read(1, max_bytes=1000)
     assert found is not None
     assert (found.base_offset, found.read()[-2:-1]) == (3, b"x")
     assert log.end_offset_for_epoch(1) == (1, 4)
     assert rig.append(b"y", epoch=2) == 4
-    assert rig.reopen(is_clean=False, recovery_point=5).log_end_offset == 5
-    assert rig.problems == (), "below the recovery point nothing is read again"
 
 
 def test_a_time_index_of_lost_batches_is_not_believed_though_its_offsets_fit() -> None:

@@ -67,6 +67,8 @@ def world() -> World:
     """The worker has its order when the topic is deleted, and made anew before the worker answers."""
     made = World()
     made.create(TOPIC_ID)
+    made.later(0)
+    made.drain()  # the full segments are on the disk
     made.later(16_000)
     assert len(made.workers.waiting) == 1
     made.drain()
@@ -78,6 +80,8 @@ def test_the_new_topic_is_compacted_and_loses_nothing(world: World) -> None:
     log = world.create(bytes(16))
     world.drain()
     world.workers.work()  # the pass over the deleted log ends
+    world.later(0)
+    world.drain()
     world.later(16_000)
     assert len(world.workers.waiting) == 1
     world.workers.work()

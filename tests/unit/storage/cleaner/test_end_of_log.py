@@ -50,8 +50,9 @@ def test_the_batch_before_the_end_leaves_its_header() -> None:
     assert again is not None
     again.update_high_watermark(again.log_end_offset)
     again.update_config(msgspec.structs.replace(CONFIG, compact=True, delete=False))
-    clock.now_ms += 20_000
-    manager.housekeeping()
+    for _ in range(2):  # the first look syncs what was read at the start
+        clock.now_ms += 20_000
+        manager.housekeeping()
     assert manager.cleaner.statistics.passes == 1
     assert again.log_end_offset == end
     assert max(header.next_offset for _, header in headers(everything(again))) == end
