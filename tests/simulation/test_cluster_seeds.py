@@ -48,6 +48,7 @@ MUST_BE_MET = (
     "step: change group.version",
     "reader: is given records by a follower",
     "looked at: aborted transactions that a fetch names",
+    "looked at: metadata log that begins with a snapshot",
     "history: writes ok",
     "history: transactions ok",
     "history: transactions fail",

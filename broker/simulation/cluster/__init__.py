@@ -27,6 +27,7 @@ In reading order:
 * `membership_changes`   nodes join and leave, voters change, all restart one after the other
 * `cluster_run`          one run: start, trouble, calm, the end
 * `drawn_plan`           the plan that a seed draws
+* `small_limits`         clusters in which snapshots, full segments and expiries come within a minute
 * `slow_worlds`          half of the seeds of long runs are made slow
 * `story`                what happened in a run, told to people
 * `cluster_running`      a seed or a file played to its verdict

@@ -20,6 +20,7 @@ from broker.simulation.cluster.cluster_run import VERBS, ClusterRun
 from broker.simulation.cluster.cluster_steps import ClusterStep, draw_steps
 from broker.simulation.cluster.drawn_plan import drawn_plan
 from broker.simulation.cluster.slow_worlds import slowed
+from broker.simulation.cluster.small_limits import with_small_limits
 from broker.simulation.cluster.story import Story
 from broker.simulation.histories.history import Event
 from broker.simulation.verdict import Failure, Violation, rare_collections, without_logs
@@ -73,7 +74,7 @@ class ClusterResult(msgspec.Struct, frozen=True):
 
 def recipe_of(seed: int, duration_ms: int, nodes: int | None = None) -> ClusterRecipe:
     """The seed's own."""
-    plan = slowed(seed, drawn_plan(seed, duration_ms, VERBS, nodes=nodes))
+    plan = slowed(seed, with_small_limits(seed, drawn_plan(seed, duration_ms, VERBS, nodes=nodes)))
     return ClusterRecipe(seed, plan, tuple(draw_steps(seed, plan.weights, duration_ms, plan.gap_ms)))
 
 

@@ -173,6 +173,8 @@ class QuorumRules:
                 )
         if seen.log.look() == 0:
             seen.verified_end = 0
+            if not seen.log.is_from_the_beginning:
+                self._count("looked at: metadata log that begins with a snapshot")
         committed_end = min(high_watermark, seen.log.end_offset)  # a snapshot may be on its way to the disk
         if committed_end > seen.verified_end:
             self._verify(node, seen, committed_end)

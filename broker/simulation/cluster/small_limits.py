@@ -1,0 +1,86 @@
+"""Clusters whose limits are small: what takes a gigabyte or a week at the defaults happens within a minute.
+
+    metadata       snapshots every few seconds, small segments, and little kept before the latest snapshot: a
+                   node that was away fetches a snapshot
+    logs           small segments and indexes of the topics that clients write
+    sessions       few places for fetch sessions, so that followers and readers lose theirs
+    expiry         ids of transactions and offsets of groups that nobody uses are forgotten
+
+Each kind is absent from most seeds and has a stream of its own, so the rest of a plan stays what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
+
+from broker.simulation.cluster.cluster_plan import ClusterPlan
+from broker.simulation.seeded_random import SeededRandom
+
+__all__ = ["SMALL_LIMITS", "with_small_limits"]
+
+Change = Callable[[SeededRandom, ClusterPlan], ClusterPlan]
+
+
+def with_small_limits(seed: int, plan: ClusterPlan) -> ClusterPlan:
+    """The plan of a seed with those that the seed draws."""
+    for name, (is_one_of, change) in SMALL_LIMITS.items():
+        random = SeededRandom(seed, f"small limits: {name}")
+        if random.below(is_one_of) == 0:
+            plan = change(random, plan)
+    return plan
+
+
+def _with_properties(plan: ClusterPlan, properties: Mapping[str, str]) -> ClusterPlan:
+    places = tuple(replace(place, properties={**place.properties, **properties}) for place in plan.places)
+    return replace(plan, places=places)
+
+
+def _metadata(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
+    return _with_properties(
+        plan,
+        {
+            "metadata.log.max.snapshot.interval.ms": random.one_of(("2000", "5000", "20000")),
+            "metadata.log.max.record.bytes.between.snapshots": random.one_of(("1000", "10000", "20971520")),
+            "internal.metadata.log.segment.bytes": random.one_of(("2000", "20000")),
+            "metadata.max.retention.bytes": random.one_of(("1", "10000")),
+            "internal.metadata.delete.delay.millis": random.one_of(("0", "3000")),
+        },
+    )
+
+
+def _logs(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
+    configs = {
+        "internal.segment.bytes": random.one_of(("4000", "10000", "50000")),
+        "segment.index.bytes": random.one_of(("24", "1000", "10485760")),
+        "index.interval.bytes": random.one_of(("0", "500", "4096")),
+        "file.delete.delay.ms": "1000",
+    }
+    topics = tuple(replace(topic, configs={**topic.configs, **configs}) for topic in plan.topics)
+    return replace(plan, topics=topics)
+
+
+def _sessions(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
+    slots = random.one_of(("0", "1", "2", "4"))
+    return _with_properties(plan, {"max.incremental.fetch.session.cache.slots": slots})
+
+
+def _expiry(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
+    return _with_properties(
+        plan,
+        {
+            "offsets.retention.minutes": "1",
+            "offsets.retention.check.interval.ms": "5000",
+            "transactional.id.expiration.ms": random.one_of(("15000", "60000")),
+            "transaction.remove.expired.transaction.cleanup.interval.ms": "5000",
+        },
+    )
+
+
+SMALL_LIMITS: Final[Mapping[str, tuple[int, Change]]] = MappingProxyType(
+    {"metadata": (2, _metadata), "logs": (3, _logs), "sessions": (3, _sessions), "expiry": (4, _expiry)}
+)
+"""By name: one of so many seeds has them, and what they make of a plan."""
