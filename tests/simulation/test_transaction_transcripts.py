@@ -69,3 +69,26 @@ def test_every_line_of_the_tables_of_end_txn_is_shown() -> None:
     assert lines_1 <= _shown(FOLDER / "end_transaction_1.txt", raises_epoch=False)
     lines_2 = {(state.label, asked.name, epoch.name) for state, asked, epoch in VERDICTS_2}
     assert lines_2 <= _shown(FOLDER / "end_transaction_2.txt", raises_epoch=True)
+
+
+ONE_ID_TWO_PROTOCOLS = """\
+coordinator version=2
+----
+
+given t state=CompleteAbort producer=1000/5 previous=1000 client=0 changed=5
+----
+t CompleteAbort 1000/5, previous id 1000, changed 5
+
+end t abort producer=1000/4 client=2
+----
+PRODUCER_FENCED
+t CompleteAbort 1000/5, previous id 1000, changed 5
+"""
+
+
+def test_nobody_gets_the_epoch_of_a_producer_of_the_other_protocol(tmp_path: Path) -> None:
+    """Apache Kafka answers 1000/5, and two producers write with one epoch."""
+    path = tmp_path / "one_id.txt"
+    path.write_text(ONE_ID_TWO_PROTOCOLS)
+    played = run_transcript(read_transcript(path), TransactionsByHand().run_command)
+    assert played == ONE_ID_TWO_PROTOCOLS

@@ -12,8 +12,8 @@ stands: its producer is told to ask again, and what follows happens when it is s
 
 What EndTxn does, by state, what is asked, and the producer's epoch. In version 2 of transactions each end
 raises the epoch, so that the epoch before the present one (*earlier*) tells a repeated request from a new
-one. Where the epochs were exhausted and the present one is 0 of a new producer id, the earlier one is 32766
-of the previous producer id.
+one, if the last transaction was ended in version 2. Where the epochs were exhausted and the present one is 0
+of a new producer id, the earlier one is 32766 of the previous producer id.
 
     version 0 and 1       commit               abort
     Empty                 INVALID_TXN_STATE    INVALID_TXN_STATE
@@ -27,6 +27,9 @@ of the previous producer id.
     Ongoing               PrepareCommit        PRODUCER_FENCED    PrepareAbort         PRODUCER_FENCED
     CompleteCommit        INVALID_TXN_STATE    NONE               PrepareAbort         INVALID_TXN_STATE
     CompleteAbort         INVALID_TXN_STATE    INVALID_TXN_STATE  PrepareAbort         NONE
+
+Apache Kafka does not ask how the last transaction was ended: where two producers with one transactional id
+speak a version each, it gives the one that asks again the epoch of the other, and both write with it.
 
 In Prepare* the answer is CONCURRENT_TRANSACTIONS. Another producer id is INVALID_PRODUCER_ID_MAPPING, any
 other epoch PRODUCER_FENCED. Versions 0 and 1 look at these two first, version 2 at the state, as in Kafka.
@@ -188,7 +191,8 @@ def _verdict_2(present: TransactionMetadata, request: EndTxnRequest) -> Verdict:
     if present.producer_id != request.producer_id and not repeats_the_last_epoch:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     epoch = Epoch.OTHER
-    if repeats_the_last_epoch or request.producer_epoch + 1 == present.producer_epoch:
+    was_raised = present.client_version >= EPOCH_BUMP_SINCE
+    if repeats_the_last_epoch or (was_raised and request.producer_epoch + 1 == present.producer_epoch):
         epoch = Epoch.EARLIER
     elif request.producer_epoch == present.producer_epoch:
         epoch = Epoch.PRESENT

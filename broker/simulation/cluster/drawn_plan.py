@@ -45,6 +45,7 @@ def drawn_plan(
     clients = _clients(random, topics)
     if weights.get(CHANGE_TRANSACTION_VERSION):
         clients = tuple(_following(client) for client in clients)
+    clients = _sharing_an_id(SeededRandom(seed, "shared transactional ids"), clients)
     if has_racks:
         places, clients = _with_racks(places), _with_readers_nearby(nearby, clients, topics)
     return ClusterPlan(
@@ -70,6 +71,20 @@ def _following(client: ClientPlan) -> ClientPlan:
     if client.kind != "transactional" or client.options.get("protocol") == "1":
         return client
     return msgspec.structs.replace(client, options={**client.options, "follows": "true"})
+
+
+def _sharing_an_id(random: SeededRandom, clients: tuple[ClientPlan, ...]) -> tuple[ClientPlan, ...]:
+    """In some seeds all producers of transactions have one transactional id, as where a service was started
+    twice: each new incarnation fences the other's."""
+    if random.below(4):
+        return clients
+    shared = {"transactional_id": "shared"}
+    return tuple(
+        msgspec.structs.replace(client, options={**client.options, **shared})
+        if client.kind == "transactional"
+        else client
+        for client in clients
+    )
 
 
 def _places(random: SeededRandom, count: int) -> tuple[NodePlace, ...]:
