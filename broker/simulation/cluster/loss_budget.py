@@ -139,9 +139,7 @@ class LossBudget:
         cannot_end_well = [
             each.node_id
             for each in self._world.brokers
-            if each.machine.trouble.errors
-            or each.machine.is_still
-            or (each.is_up and not each.is_ready)
+            if each.machine.trouble.errors or each.machine.is_still or (each.is_up and not each.is_ready)
         ]
         unclean = {*self._unclean, *cannot_end_well, ending.node_id}
         return all(
