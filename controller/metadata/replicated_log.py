@@ -40,6 +40,7 @@ from controller.raft.disk import ReplicaDisk
 from controller.raft.driver import RaftDriver
 from controller.raft.effects import Ready
 from controller.raft.identity import Address
+from controller.raft.log_failure import named_refusals
 from controller.raft.node import NotLeading, RaftNode
 from controller.raft.quorum_metrics import Durations, QuorumMetrics, quorum_metrics_of
 from controller.raft.roles import Progress
@@ -391,7 +392,8 @@ class ReplicatedMetadataLog:
         return self._disk.snapshot_directory.write_in_steps(snapshot, pieces, image.timestamp_ms, written)
 
     def _image_of(self, snapshot: SnapshotId) -> ClusterImage:
-        return read_image(self._disk.files, self._disk.snapshot_directory.path(snapshot), snapshot)
+        with named_refusals(self._disk.directory, "read"):
+            return read_image(self._disk.files, self._disk.snapshot_directory.path(snapshot), snapshot)
 
     def _taken(self, snapshot: SnapshotId, now_ms: int) -> Ready:
         """Drops the snapshot that was written here if a newer one of the leader has arrived meanwhile."""

@@ -188,13 +188,16 @@ class ReplicaDisk:
 
     def install(self, snapshot: SnapshotId, done: Callable[[SnapshotControl | None], None]) -> None:
         """Checks the snapshot that was fetched. If it is complete, it is synced and renamed, and the log
-        begins anew behind it. After a crash that follows the renaming, the next start completes the rest."""
+        begins anew behind it. After a crash that follows the renaming, the next start completes the rest.
+        Raises MetadataLogFailed."""
         part, path = self._part(snapshot), self._path(snapshot)
-        try:
+        with named_refusals(self.directory, "read"):
             content = self.files.read_bytes(part)
+        try:
             control = check_snapshot(content, part)
         except MalformedMetadataSnapshot:
-            self.files.unlink(part)
+            with named_refusals(self.directory):
+                self.files.unlink(part)
             done(None)
             return
         self._offload.submit(

@@ -25,7 +25,7 @@ import msgspec
 
 from config.ports import Files, Offload
 from controller.raft.identity import SnapshotId
-from controller.raft.log_failure import raise_if_refused
+from controller.raft.log_failure import named_refusals, raise_if_refused
 from controller.raft.snapshot_files import (
     DELETED_SUFFIX,
     FORMAT_SNAPSHOT,
@@ -90,14 +90,16 @@ class SnapshotDirectory:
             self.newest = found[-1]
 
     def read_piece(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
-        """Bytes from a position, and the size of the whole snapshot. None if there is no such snapshot."""
+        """Bytes from a position, and the size of the whole snapshot. None if there is no such snapshot.
+        Raises MetadataLogFailed."""
         if not self._files.exists(self.path(snapshot)):
             return None
-        file = self._files.open(self.path(snapshot))
-        try:
-            return file.pread(max_bytes, position), file.size()
-        finally:
-            file.close()
+        with named_refusals(self._directory, "read"):
+            file = self._files.open(self.path(snapshot))
+            try:
+                return file.pread(max_bytes, position), file.size()
+            finally:
+                file.close()
 
     def write_in_steps(
         self, snapshot: SnapshotId, content: Iterable[bytes], timestamp_ms: int, written: Callable[[], None]
@@ -122,10 +124,12 @@ class SnapshotDirectory:
         self._offload.submit(lambda: write_snapshot(self._files, self._directory, snapshot, whole), finished)
 
     def fetched(self, snapshot: SnapshotId) -> None:
-        """A snapshot that was fetched from the leader is complete and has its name."""
+        """A snapshot that was fetched from the leader is complete and has its name. Raises
+        MetadataLogFailed."""
         path = self.path(snapshot)
-        timestamp_ms = read_snapshot_timestamp(self._files, path)
-        self._kept[snapshot] = _Kept(self._files.status(path).size_bytes, timestamp_ms)
+        with named_refusals(self._directory, "read"):
+            timestamp_ms = read_snapshot_timestamp(self._files, path)
+            self._kept[snapshot] = _Kept(self._files.status(path).size_bytes, timestamp_ms)
         self.newest = snapshot
 
     # Deletion

@@ -65,6 +65,22 @@ def test_a_log_that_cannot_be_read_when_its_records_are_applied(monkeypatch: pyt
         disk.read(0, 100)
 
 
+def test_a_snapshot_that_cannot_be_read_when_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("Input/output error")
+
+    world = ReplicaWorld(1)
+    world.settle()
+    disk = world.rigs[1].log._disk
+    snapshot = SnapshotId(9, 1)
+    disk.add_chunk(snapshot, 0, b"chunk")
+    monkeypatch.setattr(world.rigs[1].files, "read_bytes", refuse)
+    with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be read: Input/output error\. "):
+        disk.install(snapshot, lambda _: None)
+    with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be read: Input/output error\. "):
+        world.rigs[1].log._image_of(snapshot)
+
+
 def test_a_log_that_begins_behind_a_snapshot_has_no_epoch_of_before() -> None:
     """A crash before the checkpoint was written anew leaves the epochs of the log that the snapshot replaced.
     With one of them the replica would ask for a place that its leader does not have, and never catch up."""
