@@ -23,6 +23,7 @@ In reading order:
 * `client_faults`        consumers that die and come back, clients that stand still
 * `disk_losses`          disks of voters, and single log directories, that are lost for good
 * `disk_faults`          disks that fail, are full or slow, and clocks that are wrong
+* `operator_looks`       groups and transactions are looked at, and a group is used by hand
 * `network_faults`       ways that are cut, and connections that break
 * `membership_changes`   nodes join and leave, voters change, all restart one after the other
 * `cluster_run`          one run: start, trouble, calm, the end

@@ -33,6 +33,7 @@ from broker.simulation.cluster.loss_budget import LossBudget
 from broker.simulation.cluster.machine_faults import MACHINE_VERBS
 from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS
 from broker.simulation.cluster.network_faults import NETWORK_VERBS
+from broker.simulation.cluster.operator_looks import OPERATOR_VERBS
 from broker.simulation.cluster.partition_changes import PARTITION_VERBS
 from broker.simulation.histories.checker import check
 from broker.simulation.histories.history import History
@@ -55,6 +56,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         **MEMBERSHIP_VERBS,
         **FEATURE_VERBS,
         **DISK_LOSS_VERBS,
+        **OPERATOR_VERBS,
     }
 )
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before
