@@ -20,7 +20,8 @@ def test_each_kind_comes_in_some_seeds_and_nothing_else_changes() -> None:
     for seed in SEEDS:
         drawn = drawn_plan(seed, 30_000, VERBS)
         plan = with_small_limits(seed, drawn)
-        assert (plan.weights, plan.clients, plan.gap_ms) == (drawn.weights, drawn.clients, drawn.gap_ms)
+        assert (plan.weights, plan.gap_ms) == (drawn.weights, drawn.gap_ms)
+        assert [each.name for each in plan.clients] == [each.name for each in drawn.clients]
         assert [
             place.properties.items() >= before.properties.items()
             for place, before in zip(plan.places, drawn.places, strict=True)

@@ -60,3 +60,8 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     allows_unclean: bool = False
     is_dynamic: bool = False
     is_slow: bool = False
+
+    @property
+    def offsets_expire(self) -> bool:
+        """Whether those of a group without members are forgotten within the run."""
+        return any("offsets.retention.minutes" in place.properties for place in self.places)

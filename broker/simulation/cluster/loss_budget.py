@@ -7,10 +7,10 @@ eligible leader replicas (KIP-966) while there are fewer in sync. So that it is 
   copied it back: it is unfenced in its present life, and in the ISR of all its partitions.
 * A node whose process has ended without order has lost nothing, but the controller cannot know, and takes it
   out of the eligible replicas. A node that has not registered yet, or has a log directory that has failed,
-  cannot end in order, however it is stopped. So while any node has lost data, each partition of such a node
-  must keep a replica, in sync or eligible, to which none of this has happened.
-* A node that stands still is fenced and leaves the ISR, maybe before the controller hears of what the others
-  of the ISR have lost, so it counts among these.
+  cannot end in order, however it is stopped. All these count as if they had lost data, for each partition of
+  a node that has: of in-sync and eligible replicas together there are min.insync.replicas at least, and which
+  ones is up to whom the controller hears in time. One of them must be a node to which none of this has
+  happened.
 * Without eligible leader replicas the last of the ISR may lead whatever it has lost. So nobody may lose
   data then; a power cut is a kill in its place.
 * A disk that fails ends processes at any moment, so it does not come together with lost data.
@@ -102,13 +102,6 @@ class LossBudget:
         image = self._newest_image()
         return image is not None and self._are_safe(image, self._lost, node)
 
-    def may_pause(self, node: SimulatedNode) -> bool:
-        """Whether it may stand still for so long that it is fenced."""
-        if self._allows_all or not node.place.is_broker or not self.has_lost:
-            return True
-        image = self._newest_image()
-        return image is not None and self._are_safe(image, self._lost, node)
-
     def may_fail(self, node: SimulatedNode) -> bool:
         """Whether its disk may fail for a while, so that its process may end at any moment."""
         return self._allows_all or not node.place.is_broker or not self.has_lost
@@ -139,11 +132,11 @@ class LossBudget:
         cannot_end_well = [
             each.node_id
             for each in self._world.brokers
-            if each.machine.trouble.errors or each.machine.is_still or (each.is_up and not each.is_ready)
+            if each.machine.trouble.errors or (each.is_up and not each.is_ready)
         ]
         unclean = {*self._unclean, *cannot_end_well, ending.node_id}
         return all(
-            any(each not in unclean for each in (*partition.isr, *partition.elr))
+            sum(each in unclean for each in partition.replicas) <= self._most
             for partition in _partitions(image)
             if any(each in lost for each in partition.replicas)
         )

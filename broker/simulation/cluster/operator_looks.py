@@ -134,8 +134,7 @@ async def _require_offset(run: ClusterRun, topic: str, topic_id: bytes, wanted: 
 
 def _may_be_forgotten(run: ClusterRun, wanted: int) -> bool:
     """Where offsets expire within a minute a clock that jumps may have had it happen at once."""
-    expires = "offsets.retention.minutes" in run.plan.places[0].properties
-    return run.plan.allows_unclean or (expires and wanted != NO_OFFSET)
+    return run.plan.allows_unclean or (run.plan.offsets_expire and wanted != NO_OFFSET)
 
 
 OPERATOR_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(

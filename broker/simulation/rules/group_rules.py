@@ -56,12 +56,14 @@ class _Newest(NamedTuple):
 
 class GroupRules:
     """`cluster_world.Rule`. may_lose: elections may be unclean, so that a coordinator may forget what it has
-    told; then it is only counted how often that was seen."""
+    told; then it is only counted how often that was seen. may_expire: offsets of a group without members are
+    forgotten so soon that clients meet it."""
 
-    def __init__(self, world: ClusterWorld, *, may_lose: bool = False) -> None:
+    def __init__(self, world: ClusterWorld, *, may_lose: bool = False, may_expire: bool = False) -> None:
         self.claims = GroupClaims()
         self._world = world
         self._may_lose = may_lose
+        self._may_expire = may_expire
         self._line = 0
         self._registers: dict[str, dict[str, OffsetRegister]] = {}
         """By group and partition."""
@@ -155,7 +157,7 @@ class GroupRules:
                 # Nothing tells a coordinator that another one has been elected, and it answers from memory.
                 self._world.coverage.count("group rules: an old coordinator told what was committed")
                 register.reset(offset, self._line)
-            elif self._is_excused(event.group, partition):
+            elif self._is_forgotten(offset) or self._is_excused(event.group, partition):
                 register.begin_anew(offset, self._line)
             else:
                 told = f"{process} is told by {event.broker} that {offset} is committed of {register.name}"
@@ -175,6 +177,13 @@ class GroupRules:
             topic_id = self._topic_id(topic)
             if topic_id is not None:
                 self._topic_ids[topic] = topic_id
+
+    def _is_forgotten(self, offset: int) -> bool:
+        """Whether an offset is gone because nobody has used its group for long, by some clock."""
+        if offset != NOTHING or not self._may_expire:
+            return False
+        self._world.coverage.count("group rules: an offset has expired")
+        return True
 
     def _is_excused(self, group: str, partition: str) -> bool:
         """Whether commits may be lost: in an unclean election, or with a topic that was deleted."""
@@ -258,7 +267,7 @@ class GroupRules:
             possible = register.possible
             if offset in possible:
                 continue
-            if not self._is_excused(group_id, partition):
+            if not self._is_forgotten(offset) and not self._is_excused(group_id, partition):
                 raise Violation(
                     KNOWN,
                     f"{offset} is committed of {register.name} by what {node} knows, and it should be one of "

@@ -85,5 +85,5 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
             ],
         ),
         metadata.QuorumRules(cluster),
-        groups.GroupRules(world, may_lose=plan.allows_unclean),
+        groups.GroupRules(world, may_lose=plan.allows_unclean, may_expire=plan.offsets_expire),
     ]
