@@ -22,6 +22,7 @@ Pure: files, time and helper threads are ports (`config.ports`). In reading orde
 * `plain_appends`                     several batches that need nothing but their place, by one write
 * `retention`, `truncation`           which segments expire, and how a log is truncated
 * `truncation_markers`                says that checkpoints are not valid for a log that was truncated
+* `compaction_marker`                 says which missing offsets compaction has left out
 * `stored_batches`, `batch_scan`      the batches of a file from end to end, and the next one behind damage
 * `leftovers`, `recovery`             puts in order what a crash left in a partition's directory
 * `loaded_log`, `loaded_producers`    what a partition's directory holds, as a log is made of it

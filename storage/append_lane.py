@@ -329,7 +329,7 @@ class AppendLane:
         self._part = log.appends.queue.fitting(prepared)
         try:
             if not self._part:
-                roll = log.appends.queue.roll_in_thread(prepared[0].base_offset, self._group[0][0].now_ms)
+                roll = log.appends.queue.roll_in_thread(prepared[0], self._group[0][0].now_ms)
                 log.appends.disk.submit(roll.run, self._rolled)
                 return
             part = prepared[: self._part]

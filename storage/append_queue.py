@@ -45,6 +45,18 @@ if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
 
 
+def _base_for(first: PreparedAppend, end_offset: int) -> int:
+    """The base offset of a segment that begins with this batch, at the end of a log.
+
+    Where a follower gets batches between which its leader has compacted others away, the segment begins at
+    the end of the log all the same; Apache Kafka begins it with the batch. So no offsets are missing between
+    two segments, and recovery can tell a hole (`compaction_marker`). Only a batch that is too far away begins
+    its segment itself.
+    """
+    is_near = first.last_offset - end_offset <= MAX_RELATIVE_OFFSET
+    return end_offset if is_near else first.base_offset
+
+
 class AppendQueue:
     """Invariant: the offsets in the queue follow each other, and the first one is the log's end."""
 
@@ -223,8 +235,8 @@ class AppendQueue:
         self._release()
         self._require_done_in_thread(error)
 
-    def roll_in_thread(self, base_offset: int, now_ms: int) -> Roll:
-        """Makes a call for a helper thread that begins a new segment at `base_offset`, the log's end.
+    def roll_in_thread(self, first: PreparedAppend, now_ms: int) -> Roll:
+        """Makes a call for a helper thread that begins a new segment at the log's end, for this batch.
         `rolled_in_thread` follows. Raises LogStorageError if nothing can be done."""
         log = self._log
         self._was_in_thread = True
@@ -234,7 +246,7 @@ class AppendQueue:
             self._hold(self._segments.active.log)
         except OSError as error:
             raise self._segments.write_failed(error) from error
-        segment = self._segments.new_segment(base_offset, now_ms)
+        segment = self._segments.new_segment(_base_for(first, self._segments.log_end_offset), now_ms)
         self._begun.append(segment)
         return Roll(log.files, segment.log.path, self._tails, log.appends.disk.stalled_ns, cut_first)
 
@@ -277,19 +289,21 @@ class AppendQueue:
         no file either."""
         segment = self._segments.active
         position, roll_timestamp = segment.size_bytes, self._segments.roll_timestamp
+        end_offset = self._segments.log_end_offset
         group: list[PreparedAppend] = []
         groups = [(segment, group)]
         for each in prepared:
             if each.is_duplicate:
                 continue
             if self._is_beyond(segment, position, roll_timestamp, each):
-                segment = self._segments.new_segment(each.base_offset, now_ms)
+                segment = self._segments.new_segment(_base_for(each, end_offset), now_ms)
                 self._begun.append(segment)
                 group, position = [], 0
                 groups.append((segment, group))
                 roll_timestamp = self._segments.roll_timestamp_after(each.max_timestamp)
             each.segment, each.position = segment, position
             position += each.size_bytes
+            end_offset = each.last_offset + 1
             group.append(each)
         return [each for each in groups if each[1]]
 

@@ -5,10 +5,13 @@
 After a crash a log is read from its recovery point on. Where a segment ends below the base offset of the next
 one, compaction has left records out there, or a power cut has taken the end of a segment that had not been
 synced, whole batches of it, so that nothing else tells of it. The first is right; the second is a hole: the
-log would count as complete and could lead, without records that were acknowledged. A pass of the cleaner
-takes in what is synced only, and writes this file before its segments take the place of the old ones; it lies
-in the log's own directory, and moves with it. Without it nothing was compacted. Logs that Apache Kafka has
-compacted have their `cleaner-offset-checkpoint`, which is believed too. Apache Kafka ignores the file.
+log would count as complete and could lead, without records that were acknowledged.
+
+A pass of the cleaner takes in what is synced only, and writes this file before its segments take the place of
+the old ones; it lies in the log's own directory, and moves with it. Without it nothing was compacted: a
+follower begins a segment at the end of its log also where its leader has left offsets out before the next
+batch. Logs that Apache Kafka has compacted have their `cleaner-offset-checkpoint`, which is believed too.
+Apache Kafka ignores the file.
 """
 
 from __future__ import annotations
@@ -32,5 +35,10 @@ def read_compaction_marker(files: Files, directory: str) -> int:
 
 
 def write_compaction_marker(files: Files, directory: str, end_offset: int) -> None:
-    """Replaces the file, on the disk. Raises OSError."""
+    """Replaces the file, on the disk: when this returns no power cut brings back what it said before. Raises
+    OSError.
+
+    end_offset: the base offset of a segment. Offsets that are missing between the segments before it count as
+    left out by compaction from now on.
+    """
     files.write_atomically(f"{directory}/{COMPACTION_MARKER_FILE}", f"{end_offset:0{_DIGITS}d}".encode())

@@ -105,19 +105,15 @@ def load_log(
     offsets = offsets_by_suffix(names)
     segments = _segments(files, directory, offsets, now_ms)
     if not segments:
-        first = Segment(files, directory, log_start_offset, fresh=True, created_ms=now_ms)
-        first.create()
-        segments.append(first)
+        segments.append(_empty_segment(files, directory, log_start_offset, now_ms))
     if recovered is None:
-        epochs = LeaderEpochs()
-        if LEADER_EPOCH_CHECKPOINT in names:
-            epochs = _leader_epochs(files, directory, segments, problems)
+        epochs = _leader_epochs(files, directory, names, segments, problems)
     else:
         is_clean, recovery_point = True, min(recovery_point, recovered.recovery_point)
         epochs = LeaderEpochs(recovered.leader_epochs, is_written=not recovered.epochs_changed)
     snapshots = offsets.get(SNAPSHOT_SUFFIX, [])
-    compacted_offset = max(cleaned_offset, read_compaction_marker(files, directory))
-    scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, compacted_offset, note)
+    compacted = max(cleaned_offset, read_compaction_marker(files, directory))
+    scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, compacted, note)
     scan.producers_at = partial(load_producers, files, directory, segments, snapshots)
     log_end_offset = scan.run(segments, is_clean, recovery_point)
     if log_end_offset < log_start_offset:
@@ -173,15 +169,19 @@ def _begin_anew_at(
             files.unlink(path)
     while snapshots:
         files.unlink(f"{directory}/{segment_file(snapshots.pop(), SNAPSHOT_SUFFIX)}")
-    segments.append(Segment(files, directory, offset, fresh=True, created_ms=now_ms))
-    segments[0].create()
+    segments.append(_empty_segment(files, directory, offset, now_ms))
 
 
 def begin_log(files: Files, directory: str, now_ms: int) -> LoadedLog:
     """An empty log in a directory that was just created. Raises OSError."""
-    first = Segment(files, directory, 0, fresh=True, created_ms=now_ms)
-    first.create()
+    first = _empty_segment(files, directory, 0, now_ms)
     return LoadedLog([first], 0, 0, 0, ProducerState(), LeaderEpochs(), [])
+
+
+def _empty_segment(files: Files, directory: str, base_offset: int, now_ms: int) -> Segment:
+    segment = Segment(files, directory, base_offset, fresh=True, created_ms=now_ms)
+    segment.create()
+    return segment
 
 
 class _Scan:
@@ -434,8 +434,10 @@ def _segments(files: Files, directory: str, offsets: dict[str, list[int]], now_m
 
 
 def _leader_epochs(
-    files: Files, directory: str, segments: list[Segment], problems: list[str]
+    files: Files, directory: str, names: list[str], segments: list[Segment], problems: list[str]
 ) -> LeaderEpochs:
+    if LEADER_EPOCH_CHECKPOINT not in names:
+        return LeaderEpochs()
     try:
         return LeaderEpochs(read_leader_epochs(files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}"))
     except MalformedCheckpoint as error:

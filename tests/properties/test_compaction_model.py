@@ -87,6 +87,7 @@ class Story:
         call = self.rng.choice(("rename", "rename", "write", "fdatasync"))
         fault = Fault(call, number=self.rng.randrange(1, 12), count=10_000, path_part="/orders-0/")
         rig.commit_all()
+        rig.run_background_tasks()
         rig.faulty.faults = [fault]
         rig.cleaner.look()
         rig.faulty.faults = []

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from protocol.records.header import BatchHeader, headers
+from storage.compaction_marker import write_compaction_marker
 from storage.errors import LogStorageError, OffsetOutOfRange
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
@@ -447,6 +448,7 @@ def test_a_log_that_was_cut_within_a_gap_ends_with_its_files_but_not_below_its_s
     machine.begin(400, 150)
     machine.copy_from_a_leader([60, 41, 16, 27], 1)
     machine.copy_from_a_leader([2, 57, 38, 13], 1)
+    write_compaction_marker(machine.rig.files, machine.rig.directory, 4)
     machine.cut_power_with(lambda path, unsynced: Torn(unsynced * (f"{4:020d}.log" in path)), True)
     assert [batch.base for batch in machine.model] == [4], "of the first segment nothing was left"
     machine.delete_the_beginning(0.3)

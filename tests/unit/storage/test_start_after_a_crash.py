@@ -149,6 +149,23 @@ def test_a_whole_batch_behind_what_is_lost_is_thrown_away_only_if_that_is_allowe
     assert rig.reopen(is_clean=False, recovery_point=2, on_damage=OnDamage.TRUNCATE).log_end_offset == 1
 
 
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_follower_of_a_compacted_leader_leaves_no_hole_between_segments(is_slow: bool) -> None:
+    """Its segments begin where the log ends, and not with the next batch that the leader has."""
+    memory = MemoryFiles()
+    rig = LogRig(memory, LogConfig(segment_bytes=200, flush_messages=1 if is_slow else 1 << 40))
+    for base_offset in (0, 10, 25, 1 << 40):
+        rig.log.append_as_follower(leader_batch(base_offset, b"v" * 100), NOW_MS)
+        rig.run_background_tasks()
+    assert [segment.base_offset for segment in rig.log.segments] == [0, 1, 11, 1 << 40]
+    memory.kill_process()
+    log = rig.reopen(is_clean=False, recovery_point=1 << 40)
+    assert (log.log_end_offset, rig.problems) == ((1 << 40) + 1, ())
+    memory.kill_process()
+    log = rig.reopen(is_clean=False)
+    assert log.log_end_offset == 26, "so far away nobody can tell it from a hole"
+
+
 @pytest.mark.parametrize("told_by", ["the recovery point", "the pass", "cleaner-offset-checkpoint"])
 def test_what_compaction_has_left_out_between_segments_is_accepted(told_by: str) -> None:
     rig = with_a_lost_end()
