@@ -198,17 +198,17 @@ def kind_of_tear(kind: int) -> int:
     raise AssertionError
 
 
-def test_a_second_power_cut_is_a_kill_until_the_first_is_made_good() -> None:
+def test_nothing_else_happens_to_the_replicas_until_a_power_cut_is_made_good() -> None:
+    """Which of the others the controller hears in time, and leaves in sync, is not known."""
     run = with_topic(started())
     one, other, third = (run.world.nodes[number] for number in (1, 2, 3))
     assert run.budget.may_lose(one)
     with without_logs():
         play(run, "cut power", 0)
-        assert not run.budget.may_lose(other)
-        assert run.budget.may_end(other)
-        play(run, "cut power", 0)  # the first of those that are up
-        assert run.world.coverage.counts["a power cut that became a kill"] == 1
-        assert not run.budget.may_end(third), "it alone has what was committed"
+        for each in (other, third):
+            assert not run.budget.may_lose(each)
+            assert not run.budget.may_end(each)
+        assert run.budget.may_end(one), "it has lost what it could"
         heal(run, "cut power")
         until_well(run)
         run.world.loop.run_until(lambda: run.budget.may_lose(other), limit_ms=60_000)
