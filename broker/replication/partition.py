@@ -225,6 +225,7 @@ class Partition(Watched):
             self._count_replicas()
             return False
         moved = leader_id != self.leader_id or leader_epoch != self.leader_epoch
+        is_newer = partition_epoch > self.partition_epoch
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
@@ -233,7 +234,7 @@ class Partition(Watched):
         if moved:
             self._change_leader(leader_id, tuple(isr), now_ms)
         elif isinstance(self.state, Leader):
-            self.state.follow_image(replicas, tuple(isr))
+            self.state.follow_image(replicas, tuple(isr), is_newer=is_newer)
         self._count_replicas()
         if moved:
             self.log.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)

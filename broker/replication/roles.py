@@ -21,7 +21,7 @@ from broker.replication.partition_state import (
     PendingPartitionChange,
     PendingShrinkIsr,
 )
-from broker.replication.transitions import ISR_TRANSITIONS, IsrCause, Role
+from broker.replication.transitions import ISR_TRANSITIONS, IsrCause, IsrState, Role
 from protocol.errors import InvariantViolated, invariant
 
 __all__ = [
@@ -149,14 +149,26 @@ class Leader:
                 state.begin_epoch(now_ms, log_end_offset, is_in_sync=replica in isr)
         return cls(leader_id=leader_id, epoch_start_offset=log_end_offset, isr=isr, replicas=states)
 
-    def follow_image(self, replicas: Iterable[int], isr: tuple[int, ...]) -> None:
-        """Takes over the replicas and the ISR from the metadata log, in the same leader epoch."""
+    def follow_image(self, replicas: Iterable[int], isr: tuple[int, ...], *, is_newer: bool) -> None:
+        """Takes over the replicas and the ISR from the metadata log, in the same leader epoch.
+
+        is_newer: whether the log tells of a later partition epoch than the known one. What the controller has
+        answered comes by the log once more, maybe late; a change that was asked for since then is still under
+        way, and counts on. (Apache Kafka forgets it there, and counts without a replica that may be in the
+        ISR already.)
+        """
+        state = self.partition_state
+        if is_newer or state.state is IsrState.COMMITTED:
+            state = CommittedPartitionState(isr)
         known = self.replicas
         self.replicas = {
             replica: known.get(replica) or ReplicaState()
-            for replica in _others(self.leader_id, replicas, isr)
+            for replica in _others(self.leader_id, replicas, state.maximal_isr)
         }
-        self._change(CommittedPartitionState(isr), IsrCause.IMAGE)
+        if state is self.partition_state:
+            self._count_in_sync()
+        else:
+            self._change(state, IsrCause.IMAGE)
 
     def prepare_expand(
         self, replica_id: int, *, leader_epoch: int, partition_epoch: int, broker_epoch: int

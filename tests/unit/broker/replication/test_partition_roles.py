@@ -209,6 +209,22 @@ def test_a_change_that_was_not_made_is_taken_back(partition: Partition) -> None:
     assert not partition.isr_rejected(pending), "told twice"
 
 
+def test_a_metadata_log_that_comes_late_forgets_nothing_that_was_asked_for_since(
+    partition: Partition,
+) -> None:
+    """The answer to the change before has told the same partition epoch already. The controller may have
+    taken the third replica in, and may elect it."""
+    pending = partition.prepare_isr_expand(3, 11)
+    partition.follower_fetched(3, 6, now_ms=0)
+    follow(partition, partition_epoch=partition.partition_epoch, replicas=(1, 2, 3, 5))
+    assert (partition.replicas, set(leading(partition).replicas)) == ((1, 2, 3, 5), {2, 3, 5})
+    assert partition.awaits(pending)
+    partition.follower_fetched(2, 10, now_ms=0)
+    assert partition.log.high_watermark == 6
+    assert partition.isr_confirmed(pending, answer(pending, isr=(1, 2, 3)))
+    assert (partition.isr, partition.log.high_watermark) == ((1, 2, 3), 6)
+
+
 def test_the_metadata_log_may_be_quicker_than_the_answer(partition: Partition) -> None:
     pending = partition.prepare_isr_expand(3, 11)
     follow(partition, isr=(1, 2, 3))
