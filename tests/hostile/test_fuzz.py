@@ -24,7 +24,7 @@ from tests.support.fuzz.knowledge import Knowledge
 from tests.support.fuzz.requests import OF_THE_QUORUM, Offer, RequestMaker
 from tests.support.fuzz.running import Fuzz, Plan
 from tests.support.fuzz.stories import LONGEST_STORY, STORIES
-from tests.support.fuzz.verdict import complaints, told
+from tests.support.fuzz.verdict import complaints, long_waits, told
 from tests.support.fuzz.watcher import Seen, waited_ns
 
 pytestmark = barnabas_only
@@ -39,8 +39,15 @@ REQUESTS: Final = 4_000
     ids=["commits pending", "disks failing"],
 )
 def test_nobody_else_notices(plan: Plan, tmp_path: Path) -> None:
-    verdict = Fuzz(plan, tmp_path).run()
+    for folder in (once := tmp_path / "once", again := tmp_path / "again"):
+        folder.mkdir()
+    verdict = Fuzz(plan, once).run()
     found = complaints(verdict)
+    if found and found == long_waits(verdict):
+        # Where other machines share the processors, a second of them may hold little. What our code makes
+        # others wait for, it does again with the same requests.
+        verdict = Fuzz(plan, again).run()
+        found = complaints(verdict)
     if verdict.sent < plan.requests:
         found.append(f"only {verdict.sent} requests were sent")
     elif verdict.never_asked:

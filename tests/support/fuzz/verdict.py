@@ -67,11 +67,18 @@ def complaints(verdict: Verdict) -> list[str]:
     ]
     if watched.error or watched.trips < LEAST_TRIPS:
         found.append(f"another client had {watched.trips} answers, then: {watched.error or 'nothing'}")
-    if watched.worst_own_ms > ROUND_TRIP_MS:
-        found.append(f"another client waited {watched.worst_own_ms:.0f} ms for the loop: {watched.slow[0]}")
+    found += long_waits(verdict)
     if verdict.peak_bytes > RESIDENT_BYTES:
         found.append(f"the broker took {verdict.peak_bytes // MIB} MiB")
     return found
+
+
+def long_waits(verdict: Verdict) -> list[str]:
+    """That another client waited too long for the broker's loop; nothing if it did not."""
+    watched = verdict.watched
+    if watched.worst_own_ms <= ROUND_TRIP_MS:
+        return []
+    return [f"another client waited {watched.worst_own_ms:.0f} ms for the loop: {watched.slow[0]}"]
 
 
 def told(verdict: Verdict) -> str:
