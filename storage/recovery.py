@@ -112,8 +112,7 @@ def load_log(
         is_clean, recovery_point = True, min(recovery_point, recovered.recovery_point)
         epochs = LeaderEpochs(recovered.leader_epochs, is_written=not recovered.epochs_changed)
     snapshots = offsets.get(SNAPSHOT_SUFFIX, [])
-    compacted = max(cleaned_offset, read_compaction_marker(files, directory))
-    scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, compacted, note)
+    scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, cleaned_offset, note)
     scan.producers_at = partial(load_producers, files, directory, segments, snapshots)
     log_end_offset = scan.run(segments, is_clean, recovery_point)
     if log_end_offset < log_start_offset:
@@ -195,7 +194,7 @@ class _Scan:
         epochs: LeaderEpochs,
         problems: list[str],
         on_damage: OnDamage,
-        compacted_offset: int,
+        cleaned_offset: int,
         note: Note,
     ) -> None:
         self._files = files
@@ -204,7 +203,7 @@ class _Scan:
         self._epochs = epochs
         self._problems = problems
         self._on_damage = on_damage
-        self._compacted_offset = compacted_offset
+        self._cleaned_offset = cleaned_offset
         self._note = note
         self.producers_at: Callable[[int], ProducerState]
         self.producers: ProducerState | None = None
@@ -342,7 +341,9 @@ class _Scan:
         """Whether whole batches are missing in front of the next segment that nobody has compacted away. Then
         what lies behind is removed, or DamagedLog is raised if there is a valid batch in it."""
         next_offset = behind[0].base_offset
-        if end_offset >= next_offset or next_offset <= self._compacted_offset:
+        if end_offset >= next_offset or next_offset <= self._cleaned_offset:
+            return False
+        if next_offset <= read_compaction_marker(self._files, self._directory):
             return False
         self._judge_valid_behind(segment, segment.size_bytes, end_offset, behind)
         self._problems.append(
