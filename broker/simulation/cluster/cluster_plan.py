@@ -61,6 +61,14 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     is_dynamic: bool = False
     is_slow: bool = False
 
+    def with_properties(self, properties: Mapping[str, str]) -> ClusterPlan:
+        """The plan whose nodes have these properties beside their own, or in their place."""
+        places = tuple(
+            msgspec.structs.replace(place, properties={**place.properties, **properties})
+            for place in self.places
+        )
+        return msgspec.structs.replace(self, places=places)
+
     @property
     def offsets_expire(self) -> bool:
         """Whether those of a group without members are forgotten within the run."""

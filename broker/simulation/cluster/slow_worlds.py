@@ -10,6 +10,7 @@ simulated hours must say how many of them were slow.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
 from msgspec.structs import replace
@@ -27,7 +28,9 @@ FETCH_WAIT_MS: Final = 2_500
 """Of consumers of a group, where nothing is there to be read."""
 GAPS_MS: Final = (8_000, 30_000)
 
-_IDLE: Final = (("metadata.max.idle.interval.ms", "2000"), ("replica.fetch.wait.max.ms", "1500"))
+_IDLE: Final = MappingProxyType(
+    {"metadata.max.idle.interval.ms": "2000", "replica.fetch.wait.max.ms": "1500"}
+)
 
 
 def slowed(seed: int, plan: ClusterPlan) -> ClusterPlan:
@@ -37,9 +40,9 @@ def slowed(seed: int, plan: ClusterPlan) -> ClusterPlan:
     if plan.duration_ms < SLOW_FROM_MS or random.below(2):
         return plan
     pause_ms, gap_ms = random.one_of(PAUSES_MS), random.one_of(GAPS_MS)
-    places = tuple(replace(each, properties={**each.properties, **dict(_IDLE)}) for each in plan.places)
     clients = tuple(_slow_client(each, pause_ms) for each in plan.clients)
-    return replace(plan, places=places, clients=clients, gap_ms=max(plan.gap_ms, gap_ms), is_slow=True)
+    slow = replace(plan, clients=clients, gap_ms=max(plan.gap_ms, gap_ms), is_slow=True)
+    return slow.with_properties(_IDLE)
 
 
 def _slow_client(plan: ClientPlan, pause_ms: int) -> ClientPlan:

@@ -34,14 +34,8 @@ def with_small_limits(seed: int, plan: ClusterPlan) -> ClusterPlan:
     return plan
 
 
-def _with_properties(plan: ClusterPlan, properties: Mapping[str, str]) -> ClusterPlan:
-    places = tuple(replace(place, properties={**place.properties, **properties}) for place in plan.places)
-    return replace(plan, places=places)
-
-
 def _metadata(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
-    return _with_properties(
-        plan,
+    return plan.with_properties(
         {
             "metadata.log.max.snapshot.interval.ms": random.one_of(("2000", "5000", "20000")),
             "metadata.log.max.record.bytes.between.snapshots": random.one_of(("1000", "10000", "20971520")),
@@ -65,7 +59,7 @@ def _logs(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
 
 def _sessions(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
     slots = random.one_of(("0", "1", "2", "4"))
-    return _with_properties(plan, {"max.incremental.fetch.session.cache.slots": slots})
+    return plan.with_properties({"max.incremental.fetch.session.cache.slots": slots})
 
 
 def _expiry(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
@@ -79,8 +73,7 @@ def _expiry(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
         else client
         for client in plan.clients
     )
-    return _with_properties(
-        replace(plan, clients=clients),
+    return replace(plan, clients=clients).with_properties(
         {
             "offsets.retention.minutes": "1",
             "offsets.retention.check.interval.ms": "5000",
