@@ -51,14 +51,15 @@ def test_a_fetched_snapshot_that_the_disk_refuses(monkeypatch: pytest.MonkeyPatc
         rig.log._disk.add_chunk(SnapshotId(9, 1), 0, b"chunk")
 
 
-def test_a_log_that_cannot_be_read_when_its_records_are_applied(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError("Input/output error")
+def refuse_to_read(*_: object, **__: object) -> None:
+    raise OSError("Input/output error")
 
+
+def test_a_log_that_cannot_be_read_when_its_records_are_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ReplicaWorld(1)
     world.settle()
     disk = world.rigs[1].log._disk
-    monkeypatch.setattr(type(disk.log), "read", refuse)
+    monkeypatch.setattr(type(disk.log), "read", refuse_to_read)
     with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be read: Input/output error\. "):
         disk.read_bytes(0, 100)
     with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be read: "):
@@ -66,15 +67,12 @@ def test_a_log_that_cannot_be_read_when_its_records_are_applied(monkeypatch: pyt
 
 
 def test_a_snapshot_that_cannot_be_read_when_it_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError("Input/output error")
-
     world = ReplicaWorld(1)
     world.settle()
     disk = world.rigs[1].log._disk
     snapshot = SnapshotId(9, 1)
     disk.add_chunk(snapshot, 0, b"chunk")
-    monkeypatch.setattr(world.rigs[1].files, "read_bytes", refuse)
+    monkeypatch.setattr(world.rigs[1].files, "read_bytes", refuse_to_read)
     with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be read: Input/output error\. "):
         disk.install(snapshot, lambda _: None)
     with pytest.raises(MetadataLogFailed, match=r"metadata-0 cannot be read: Input/output error\. "):
