@@ -80,7 +80,7 @@ class HostedLogs:
         its directory gets no mark of a clean shutdown."""
         log, home = self.logs[key], self.homes[key]
         home.recovery_points[key] = log.durability.checkpointed_recovery_point
-        home.high_watermarks[key] = log.high_watermark
+        home.high_watermarks[key] = log.durability.checkpointed_high_watermark(log.high_watermark)
         home.log_starts[key] = log.log_start_offset
         self.unopened[key] = home
         self.take_offline(key, reason)

@@ -256,7 +256,7 @@ class Housekeeping:
             if self._hosted.homes[key] is not directory:
                 continue
             recovery_points[key] = log.durability.checkpointed_recovery_point
-            high_watermarks[key] = log.high_watermark
+            high_watermarks[key] = log.durability.checkpointed_high_watermark(log.high_watermark)
             if log.log_start_offset > log.segments[0].base_offset:
                 log_starts[key] = log.log_start_offset
         for key, home in self._hosted.unopened.items():
@@ -319,6 +319,7 @@ class Housekeeping:
             if self._hosted.logs.get(key) is log and log.truncations == cuts[key]:
                 try:
                     log.durability.remove_truncation_marker()
+                    log.durability.flush()  # a marker that comes back would be believed
                 except OSError as error:
                     self._failures.suspect(log.directory, error)
 

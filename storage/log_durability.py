@@ -7,7 +7,7 @@ for itself.
     segments         synced; then the recovery point moves up to where the log ended when the sync began
     producers        `<log end>.snapshot`, at each roll and at the end
     leader epochs    `leader-epoch-checkpoint`, before each sync
-    truncation       `cut-below-checkpoint`, before a cut below what a checkpoint says (`truncation_markers`)
+    truncation       `cut-below-checkpoint`, before a cut; then a sync (`truncation_markers`)
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class LogDurability:
         "_max_checkpointed_offset",
         "_producer_state",
         "_segments",
+        "has_unsynced_truncation",
         "recovery_point",
         "snapshot_offsets",
         "truncation_marker",
@@ -86,6 +87,8 @@ class LogDurability:
         """The producer snapshots in the directory, ascending."""
         self.truncation_marker: TruncationMarker | None = None
         """The content of `cut-below-checkpoint` in the log's directory, if the file is there."""
+        self.has_unsynced_truncation = False
+        """Whether a power cut may bring back what was truncated."""
         self.was_synced = False
         """Whether a sync of this process has succeeded. Then what an earlier process did to the files is on
         the disk too."""
@@ -149,6 +152,7 @@ class LogDurability:
         self._has_new_directory = False
         self.was_synced = True
         if segments.truncations == truncations:
+            self.has_unsynced_truncation = False
             self.recovery_point = max(self.recovery_point, up_to_offset)
 
     @property
@@ -157,6 +161,15 @@ class LogDurability:
         `leader-epoch-checkpoint` yet: an append's own sync does not wait for that file, and segments below
         the recovery point are not read to find it."""
         return min(self.recovery_point, self._leader_epochs.unwritten_offset)
+
+    def checkpointed_high_watermark(self, high_watermark: int) -> int:
+        """The high watermark that a start may be told. While a power cut may bring back what was truncated,
+        it lies below all of that: otherwise it would speak of records that came later, and be believed of
+        those that are back."""
+        marker = self.truncation_marker
+        if marker is None or not self.has_unsynced_truncation:
+            return high_watermark
+        return min(high_watermark, marker.end_offset)
 
     def is_flush_due(self, end_offset: int) -> bool:
         """Whether a log that ends there has `flush.messages` records or more that may not be on the disk."""
@@ -253,30 +266,43 @@ class LogDurability:
         self._max_checkpointed_offset = max_checkpointed_offset
 
     def mark_truncation(self, end_offset: int, start_offset: int) -> None:
-        """Writes a truncation marker, right before the log is truncated to `end_offset`. Does nothing if no
-        checkpoint holds more.
+        """Writes a truncation marker, right before the log is truncated to `end_offset`. A log of which no
+        checkpoint is written gets none.
 
         Raises OSError. Then the log must not be truncated.
         """
-        if self._max_checkpointed_offset() > end_offset or self.truncation_marker is not None:
+        if self._max_checkpointed_offset is not not_checkpointed:
+            self._mark(TruncationMarker(end_offset, start_offset))
+            self.has_unsynced_truncation = True
+
+    def mark_if_checkpointed(self, end_offset: int, start_offset: int) -> None:
+        """Writes a truncation marker if a checkpoint holds more than `end_offset`: it may speak of another
+        log, which lay in this directory before. Raises OSError."""
+        if self._max_checkpointed_offset() > end_offset:
             self._mark(TruncationMarker(end_offset, start_offset))
 
     def check_truncation_marker(self, found: TruncationMarker | None, log_start_offset: int) -> None:
-        """Takes over the marker that a start has found, or writes one if the log ends below what the
-        checkpoints say. Raises OSError."""
+        """Takes over the marker that a start has found, with a sync: the truncation may have had none. Or
+        writes a marker if the log ends below what the checkpoints say. Raises OSError."""
         self.truncation_marker = found
+        if found is not None:
+            self.has_unsynced_truncation = True
+            self.flush()
         if self._max_checkpointed_offset() > self._segments.log_end_offset:
             self._mark(TruncationMarker(self.recovery_point, log_start_offset))
 
     def remove_truncation_marker(self) -> None:
-        """Removes the marker, because the checkpoints have been written since. Raises OSError."""
-        if self.truncation_marker is not None:
+        """Removes the marker, because the checkpoints have been written since, unless the truncation may not
+        be on the disk yet. Raises OSError."""
+        if self.truncation_marker is not None and not self.has_unsynced_truncation:
             unlink_truncation_marker(self._segments.files, self._segments.directory)
+            self._durable_names = -1
             self.truncation_marker = None
 
     def forget_truncation_marker(self) -> None:
         """Forgets the marker, because the log lies in another directory now, which has none."""
         self.truncation_marker = None
+        self.has_unsynced_truncation = False
 
     def _mark(self, marker: TruncationMarker) -> None:
         known = self.truncation_marker

@@ -178,10 +178,12 @@ class LogManager:
             failed[self._hosted.homes[key].path] = None
 
     def _may_have_unsynced_truncation(self, key: tuple[str, int], log: PartitionLog) -> bool:
-        """Whether an earlier process may have truncated the log and died before the sync. Truncated records
+        """Whether this process has, or an earlier one may have and died before the sync. Truncated records
         must not come back under the mark of a clean shutdown, which makes the next start believe every
         file."""
-        return not log.durability.was_synced and not self._hosted.homes[key].had_clean_shutdown
+        durability = log.durability
+        is_unknown = not durability.was_synced and not self._hosted.homes[key].had_clean_shutdown
+        return is_unknown or durability.has_unsynced_truncation
 
     def _end_in_order(self, directory: LogDirectory, broker_epoch: int, *, is_clean: bool) -> None:
         try:
@@ -230,7 +232,9 @@ class LogManager:
             )  # fmt: skip
             log.durability.set_max_checkpointed_offset(partial(home.said.most, key))
             try:
-                log.durability.mark_truncation(0, 0)  # an earlier log of that name may be in the checkpoints
+                log.durability.mark_if_checkpointed(
+                    0, 0
+                )  # an earlier log of that name may be in the checkpoints
             except OSError:
                 log.abandon()
                 raise

@@ -258,7 +258,7 @@ class ReplicaDirectoryMoves:
             log.use_copies(new_directory, copies, move.synced_offset)
             self._hosted.move_home(key, move.target)
             log.durability.forget_truncation_marker()
-            log.durability.mark_truncation(  # it may have lain there once
+            log.durability.mark_if_checkpointed(  # it may have lain there once
                 log.recovery_point, log.log_start_offset
             )
         except OSError as error:

@@ -1,14 +1,17 @@
-"""`cut-below-checkpoint`: the log in this directory was cut below what a checkpoint says of it.
+"""`cut-below-checkpoint`: the log in this directory was cut, and checkpoints may be wrong about it.
 
     00000000000000000042 00000000000000000007        log end and log start right after the cut
 
 Checkpoints are written beside the loop, some seconds after what they speak of. A log that was cut and has
 grown again in those seconds would be believed too much by the next start: batches that never were synced
 count as synced, a log start is where none is. Apache Kafka writes the checkpoint within the cut and waits for
-the disk; here a cut that goes below what any checkpoint on the disk says of the log leaves this small file
-first, which takes some microseconds. A start believes no checkpoint beyond it; when the checkpoints have been
-written anew it goes. The directory of a new log has one too, if the checkpoints know its name from a topic
+the disk; here a cut leaves this small file first, which takes some microseconds. A start believes no
+checkpoint beyond it. The directory of a new log has one too, if the checkpoints know its name from a topic
 that was deleted.
+
+It goes when the cut was synced and the checkpoints have been written anew. A start that finds it has the log
+synced: before that, a power cut may bring back what was cut, in place of records that came later. Until then
+no checkpoint says more of the log than what the cut has left, so that nothing is believed of what is back.
 
 The file is not synced: after a power cut it is there if anything is that was done behind it, as file systems
 keep the order of names. One that cannot be read (its content did not reach the disk) says 0 and 0: then the

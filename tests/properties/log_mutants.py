@@ -54,22 +54,6 @@ def _cut_one_too_few(sound: Any) -> Any:
     return truncate_to
 
 
-def _no_mark_at_a_cut(sound: Any) -> Any:
-    def mark_truncation(self: LogDurability, end_offset: int, start_offset: int) -> None:
-        if not self._segments.log_end_offset:
-            sound(self, end_offset, start_offset)
-
-    return mark_truncation
-
-
-def _no_mark_at_a_beginning(sound: Any) -> Any:
-    def mark_truncation(self: LogDurability, end_offset: int, start_offset: int) -> None:
-        if self._segments.log_end_offset:
-            sound(self, end_offset, start_offset)
-
-    return mark_truncation
-
-
 def _one_off(sound: Any) -> Any:
     return lambda self, offset, position: sound(self, offset + 1, position)
 
@@ -190,13 +174,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a cut below a checkpoint leaves no mark",
-        _replace(LogDurability, "mark_truncation", _no_mark_at_a_cut),
+        _replace(LogDurability, "mark_truncation", _nothing),
         100,
     ),
     Mutant(
         "a new topic is believed what the old one was",
-        _replace(LogDurability, "mark_truncation", _no_mark_at_a_beginning),
-        2600,
+        _replace(LogDurability, "mark_if_checkpointed", _nothing),
+        3500,
     ),
     Mutant(
         "bytes of a failed write are not cut off", _replace(LogSegments, "cut_off_failed_write", _nothing)

@@ -125,12 +125,46 @@ def test_the_mark_goes_when_the_checkpoints_are_written_again() -> None:
     assert "orders 0 1" in memory.read_text("/data/replication-offset-checkpoint")
 
 
-def test_a_cut_above_what_the_checkpoints_say_needs_no_mark() -> None:
+def test_a_cut_above_what_the_checkpoints_say_leaves_a_mark_until_it_is_synced() -> None:
     memory = MemoryFiles()
     node = begun(memory)
     node.append(4)
     node.log.truncate_to(4, now_ms=NOW_MS)
+    assert read_truncation_marker(memory, PATH) == TruncationMarker(4, 0)
+    node.a_minute_goes_by()
     assert not memory.exists(f"{PATH}/{TRUNCATION_MARKER_FILE}")
+
+
+def test_a_cut_is_synced_before_its_mark_goes_in_a_later_life_too() -> None:
+    """Records of before would stand below a high watermark that speaks of those that came after the cut."""
+    memory = MemoryFiles()
+    node = begun(memory)
+    node.log.truncate_to(2, now_ms=NOW_MS)
+    memory.kill_process()
+    node.start()
+    node.append(3)
+    node.log.update_high_watermark(5)
+    node.a_minute_goes_by()
+    assert not memory.exists(f"{PATH}/{TRUNCATION_MARKER_FILE}")
+    memory.cut_power(keep_names=False)
+    node.start()
+    assert (node.log.log_end_offset, node.log.high_watermark) == (5, 5)
+
+
+def test_until_a_cut_is_synced_no_checkpoint_says_more_than_was_left() -> None:
+    """Whatever a power cut brings back, the next start believes nothing of it."""
+    memory = MemoryFiles()
+    node = begun(memory)
+    for _ in range(2):
+        node.log.truncate_to(2, now_ms=NOW_MS)
+        node.append(3)
+        node.log.update_high_watermark(5)
+        assert node.log.durability.checkpointed_high_watermark(5) == 2
+        memory.kill_process()
+        node.start()
+    assert node.log.durability.checkpointed_high_watermark(5) == 2
+    node.a_minute_goes_by()
+    assert node.log.durability.checkpointed_high_watermark(5) == 5
 
 
 def test_an_orderly_end_leaves_no_mark() -> None:
