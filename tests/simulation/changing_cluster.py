@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from broker.simulation.cluster.address_changes import ADDRESS_VERBS
 from broker.simulation.cluster.cluster_changes import CHANGE_VERBS, newest_image
 from broker.simulation.cluster.cluster_plan import ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_run import ClusterRun
@@ -23,6 +24,7 @@ VERBS: Mapping[str, Verb] = {
     **MEMBERSHIP_VERBS,
     **FEATURE_VERBS,
     **DISK_LOSS_VERBS,
+    **ADDRESS_VERBS,
 }
 TOPIC = "flights"
 TRIES = 2_000
@@ -39,11 +41,21 @@ class ChangingCluster:
         is_dynamic: bool = False,
         unclean: bool = False,
         directories: str = DATA,
+        has_other_ports: bool = False,
     ):
         properties = {"log.dirs": directories}
         places = tuple(NodePlace(number, True, number <= 3, properties) for number in range(1, nodes + 1))
         topics = (TopicPlan(TOPIC, 2, 3, {"min.insync.replicas": "2"}),)
-        plan = ClusterPlan(places, topics, (), {}, 60_000, is_dynamic=is_dynamic, allows_unclean=unclean)
+        plan = ClusterPlan(
+            places,
+            topics,
+            (),
+            {},
+            60_000,
+            is_dynamic=is_dynamic,
+            allows_unclean=unclean,
+            has_other_ports=has_other_ports,
+        )
         self.run = ClusterRun(seed, plan, ())
         self.told: list[str] = []
         with without_logs():

@@ -21,7 +21,6 @@ from broker.simulation.clients.client_metadata import Address, ClientMetadata, P
 from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld, FetchedPart
-from broker.simulation.cluster.simulated_node import BROKER_PORT
 from broker.simulation.cluster.tasks import Awaited
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -72,7 +71,8 @@ class ClusterClient(SimulatedClient):
         self.is_patient = False
         self.world = world
         self.plan = plan
-        self.metadata = ClientMetadata([(host, BROKER_PORT) for host in bootstrap], plan.topics)
+        addresses = [(host, port) for port in world.broker_ports for host in bootstrap]
+        self.metadata = ClientMetadata(addresses, plan.topics)
         self.history = ClientHistory(world, plan.name)
         self.is_finishing = False
         self._coordinators: dict[tuple[int, str], Address] = {}

@@ -45,8 +45,8 @@ class ClusterPlan(msgspec.Struct, frozen=True):
 
     min_insync_replicas: of every topic, internal ones included, when the run begins. allows_unclean: whether
     unclean elections may be allowed and more disks be lost than replication can bear, so that committed
-    records may be lost. is_dynamic: voters can be added to the quorum and removed (KIP-853). is_slow: see
-    `slow_worlds`; by it alone nothing changes.
+    records may be lost. is_dynamic: voters can be added to the quorum and removed (KIP-853). has_other_ports:
+    nodes may come back at another address. is_slow: see `slow_worlds`; by it alone nothing changes.
     """
 
     places: tuple[NodePlace, ...]
@@ -59,6 +59,7 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     min_insync_replicas: int = 2
     allows_unclean: bool = False
     is_dynamic: bool = False
+    has_other_ports: bool = False
     is_slow: bool = False
 
     def with_properties(self, properties: Mapping[str, str]) -> ClusterPlan:

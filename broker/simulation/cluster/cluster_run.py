@@ -21,6 +21,7 @@ from broker.simulation.clients.client_kinds import last_readers, make_client
 from broker.simulation.clients.cluster_client import ClusterClient
 from broker.simulation.clients.group_consumer import GroupConsumer
 from broker.simulation.clients.readers import Reader
+from broker.simulation.cluster.address_changes import ADDRESS_VERBS
 from broker.simulation.cluster.client_faults import CLIENT_VERBS
 from broker.simulation.cluster.cluster_changes import CHANGE_VERBS
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
@@ -57,6 +58,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         **FEATURE_VERBS,
         **DISK_LOSS_VERBS,
         **OPERATOR_VERBS,
+        **ADDRESS_VERBS,
     }
 )
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before
@@ -88,6 +90,7 @@ class ClusterRun:
             seed,
             plan.places,
             is_dynamic=plan.is_dynamic,
+            has_other_ports=plan.has_other_ports,
             features=plan.features,
             may_lose_records=plan.allows_unclean,
         )

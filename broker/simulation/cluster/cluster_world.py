@@ -20,7 +20,13 @@ from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.event_loop import EventLoop
 from broker.simulation.cluster.memory_network import MemoryNetwork
 from broker.simulation.cluster.restarts import Restarts
-from broker.simulation.cluster.simulated_node import FirstVoters, NodePlace, SimulatedNode
+from broker.simulation.cluster.simulated_node import (
+    BROKER_PORTS,
+    CONTROLLER_PORTS,
+    FirstVoters,
+    NodePlace,
+    SimulatedNode,
+)
 from broker.simulation.cluster.surroundings import LifeEnd, Machine
 from broker.simulation.coverage import Coverage
 from broker.simulation.histories.history import Event
@@ -62,8 +68,9 @@ class FetchedPart(NamedTuple):
 
 class ClusterWorld:
     """places: the nodes, of which the controllers are the first voters. is_dynamic: the quorum's voters can
-    be changed (KIP-853). features: see `SimulatedNode`. may_lose_records: `ClusterPlan.allows_unclean`; with
-    records of transactions a marker or a fence may be lost, too."""
+    be changed (KIP-853). has_other_ports: nodes may be found at the second of their ports. features: see
+    `SimulatedNode`. may_lose_records: `ClusterPlan.allows_unclean`; with records of transactions a marker or
+    a fence may be lost, too."""
 
     def __init__(
         self,
@@ -71,6 +78,7 @@ class ClusterWorld:
         places: Sequence[NodePlace],
         *,
         is_dynamic: bool = False,
+        has_other_ports: bool = False,
         features: Mapping[str, int] = MappingProxyType({}),
         may_lose_records: bool = False,
     ) -> None:
@@ -95,7 +103,13 @@ class ClusterWorld:
         """Whoever is told how lives of nodes end."""
         controllers = tuple(place for place in places if place.is_controller)
         chance = self.random("directories of the first voters")
-        self.voters = FirstVoters(controllers, [chance.random_bytes(16) for _ in controllers if is_dynamic])
+        self.broker_ports = BROKER_PORTS if has_other_ports else BROKER_PORTS[:1]
+        """Where clients look for the brokers of a host."""
+        self.voters = FirstVoters(
+            controllers,
+            [chance.random_bytes(16) for _ in controllers if is_dynamic],
+            CONTROLLER_PORTS if has_other_ports else CONTROLLER_PORTS[:1],
+        )
         self.features = features
         for place in places:
             self.add_node(place)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.machine_faults import end_with_a_disk, start_all_now
 from broker.simulation.cluster.membership_changes import LOOK_EVERY_MS, VOTERS, has_directory, quorum_now
-from broker.simulation.cluster.simulated_node import CONTROLLER_PORT, SimulatedNode
+from broker.simulation.cluster.simulated_node import SimulatedNode
 from controller.raft.identity import ReplicaKey
 from controller.raft.transitions import Role
 
@@ -77,7 +77,7 @@ async def _replaced(run: ClusterRun, node: SimulatedNode, lost: ReplicaKey) -> N
                 break
             elif observer is not None:
                 directory_id = observer.replica_directory_id
-                await admin.add_voter(lost.id, directory_id, node.place.host, CONTROLLER_PORT)
+                await admin.add_voter(lost.id, directory_id, node.place.host, node.place.controller_port)
         await admin.sleep_ms(LOOK_EVERY_MS)
     del admin.under_way[VOTERS]
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from broker.simulation.cluster.address_changes import ADDRESS_VERBS
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_steps import Verb
 from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
@@ -24,7 +25,7 @@ __all__ = ["RACK_AWARE", "drawn_plan"]
 RACKS: Final = ("rack-1", "rack-2", "rack-3")
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEAST_NODES: Final = 3
-_LATER_VERBS: Final = frozenset({*FEATURE_VERBS, *DISK_LOSS_VERBS, *OPERATOR_VERBS})
+_LATER_VERBS: Final = frozenset({*FEATURE_VERBS, *DISK_LOSS_VERBS, *OPERATOR_VERBS, *ADDRESS_VERBS})
 _PRESENT: Final = (0, 0, 1, 2, 4)
 """How often a verb is drawn, as a multiple of its own weight: two of five verbs are absent from a seed."""
 
@@ -58,6 +59,7 @@ def drawn_plan(
         gap_ms=random.one_of((500, 2_000, 2_000, 8_000)),
         min_insync_replicas=min(2, replicas),
         is_dynamic=random.below(3) > 0,
+        has_other_ports=any(weights.get(verb) for verb in ADDRESS_VERBS),
         allows_unclean=random.below(5) == 0,
     )
 

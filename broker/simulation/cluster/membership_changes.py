@@ -23,7 +23,7 @@ import msgspec
 from broker.simulation.cluster.cluster_changes import newest_image
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.partition_changes import some_of, usable_brokers
-from broker.simulation.cluster.simulated_node import CONTROLLER_PORT, NodePlace, SimulatedNode
+from broker.simulation.cluster.simulated_node import NodePlace, SimulatedNode
 from broker.simulation.seeded_random import SeededRandom
 from controller.metadata.image.cluster_image import ClusterImage
 from protocol.messages.describe_quorum import DescribeQuorumResponse
@@ -288,9 +288,9 @@ async def _voter_added(run: ClusterRun, random: SeededRandom) -> None:
             quorum = await quorum_now(run)
             observer = None if quorum is None else _observer(run, quorum)
         if observer is not None:
-            host = run.world.nodes[observer.replica_id].place.host
+            at = run.world.nodes[observer.replica_id].place
             await run.admin.add_voter(
-                observer.replica_id, observer.replica_directory_id, host, CONTROLLER_PORT
+                observer.replica_id, observer.replica_directory_id, at.host, at.controller_port
             )
     del run.admin.under_way[VOTERS]
 

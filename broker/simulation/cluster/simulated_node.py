@@ -29,9 +29,11 @@ from controller.raft.voters import Voter
 
 __all__ = [
     "BROKER_PORT",
+    "BROKER_PORTS",
     "CLUSTER_ID",
     "CONTROLLER_LISTENER",
     "CONTROLLER_PORT",
+    "CONTROLLER_PORTS",
     "DATA",
     "FirstVoters",
     "NodePlace",
@@ -42,16 +44,22 @@ CLUSTER_ID: Final = "uitV0ZJKSwi6ZntyNnO-kQ"
 DATA: Final = "/data"
 BROKER_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
+BROKER_PORTS: Final = (BROKER_PORT, 9192)
+CONTROLLER_PORTS: Final = (CONTROLLER_PORT, 9193)
+"""Where nodes listen that change their addresses (`address_changes`), the first one at the beginning."""
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 
 class NodePlace(msgspec.Struct, frozen=True):
-    """node_id: also in the machine's name, `node-1`. properties: beyond those that every node has."""
+    """node_id: also in the machine's name, `node-1`. properties: beyond those that every node has.
+    broker_port, controller_port: where the next life of the node listens."""
 
     node_id: int
     is_broker: bool
     is_controller: bool
     properties: Mapping[str, str] = {}
+    broker_port: int = BROKER_PORT
+    controller_port: int = CONTROLLER_PORT
 
     @property
     def host(self) -> str:
@@ -62,8 +70,8 @@ class NodePlace(msgspec.Struct, frozen=True):
         return ",".join(["broker"] * self.is_broker + ["controller"] * self.is_controller)
 
     def config(self, voters: FirstVoters) -> BrokerConfig:
-        listeners = [f"PLAINTEXT://{self.host}:{BROKER_PORT}"] * self.is_broker
-        listeners += [f"{CONTROLLER_LISTENER}://{self.host}:{CONTROLLER_PORT}"] * self.is_controller
+        listeners = [f"PLAINTEXT://{self.host}:{self.broker_port}"] * self.is_broker
+        listeners += [f"{CONTROLLER_LISTENER}://{self.host}:{self.controller_port}"] * self.is_controller
         settings = {
             "node.id": str(self.node_id),
             "process.roles": self.roles,
@@ -82,11 +90,13 @@ class FirstVoters(msgspec.Struct, frozen=True):
 
     directory_ids: those of their directories, beside the places. With them the quorum is a dynamic one
     (kraft.version 1): the voters are in the log, and nodes find the quorum through these controllers. Without
-    any it is a static one: `controller.quorum.voters` of each node says who votes.
+    any it is a static one: `controller.quorum.voters` of each node says who votes. ports: at which
+    those of a dynamic quorum may be found.
     """
 
     places: Sequence[NodePlace]
     directory_ids: Sequence[bytes] = ()
+    ports: Sequence[int] = (CONTROLLER_PORT,)
 
     @property
     def is_dynamic(self) -> bool:
@@ -94,10 +104,10 @@ class FirstVoters(msgspec.Struct, frozen=True):
 
     def settings(self) -> Mapping[str, str]:
         """How a node is told of the quorum."""
-        addresses = [f"{place.host}:{CONTROLLER_PORT}" for place in self.places]
         if self.is_dynamic:
+            addresses = [f"{place.host}:{port}" for port in self.ports for place in self.places]
             return {"controller.quorum.bootstrap.servers": ",".join(addresses)}
-        voters = (f"{place.node_id}@{address}" for place, address in zip(self.places, addresses, strict=True))
+        voters = (f"{place.node_id}@{place.host}:{CONTROLLER_PORT}" for place in self.places)
         return {"controller.quorum.voters": ",".join(voters)}
 
     def voters(self) -> Sequence[Voter]:

@@ -1,0 +1,115 @@
+"""Nodes whose next life has another address, as after a change of their configuration.
+
+    move a broker       clients and other brokers find it at another port of its host
+    move a controller   a voter of a dynamic quorum is at another port, and tells the others (KIP-853)
+
+Each listener has two ports in turn, so whatever remembers a former address of a node finds nobody there, or
+comes to a later life of it. Clients and nodes have both among their bootstrap servers. An operator moves one
+voter after the other, and the next one when all voters are known at their present addresses: where a majority
+is unheard of there is nobody to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
+from broker.simulation.cluster.machine_faults import drawn_duration_ms, end_without_order, start_all_now
+from broker.simulation.cluster.simulated_node import (
+    BROKER_PORTS,
+    CONTROLLER_LISTENER,
+    CONTROLLER_PORTS,
+    NodePlace,
+    SimulatedNode,
+)
+from broker.simulation.seeded_random import SeededRandom
+from controller.raft.identity import Address
+from controller.raft.transitions import Role
+
+if TYPE_CHECKING:
+    from broker.simulation.cluster.cluster_run import ClusterRun
+
+__all__ = ["ADDRESS_VERBS"]
+
+LONGEST_DOWN_MS: Final = 10_000
+
+
+def _move_broker(run: ClusterRun, step: ClusterStep) -> str | None:
+    brokers = [node for node in run.world.brokers if _may_move(node)]
+    if not run.plan.has_other_ports or not brokers:
+        return None
+    node, random = brokers[step.whom % len(brokers)], step.random()
+    port = _other(BROKER_PORTS, node.place.broker_port)
+    place = msgspec.structs.replace(node.place, broker_port=port)
+    if random.below(2) and node.is_ready:
+        return _moved(node, place, _in_order(run, node, random))
+    return _moved(node, place, _without_order(run, node, random))
+
+
+def _move_controller(run: ClusterRun, step: ClusterStep) -> str | None:
+    controllers = [node for node in run.world.nodes.values() if node.place.is_controller and _may_move(node)]
+    if not (run.plan.has_other_ports and run.plan.is_dynamic and controllers and _all_are_known(run)):
+        return None
+    node, random = controllers[step.whom % len(controllers)], step.random()
+    port = _other(CONTROLLER_PORTS, node.place.controller_port)
+    place = msgspec.structs.replace(node.place, controller_port=port)
+    return _moved(node, place, _without_order(run, node, random))
+
+
+def _may_move(node: SimulatedNode) -> bool:
+    return node.node is not None and not node.node.is_stopping and not node.machine.is_still
+
+
+def _all_are_known(run: ClusterRun) -> bool:
+    """Whether the leader of the quorum has the present address of every voter."""
+    replicas = [node.quorum_replica for node in run.world.nodes.values()]
+    leading = [raft for raft in replicas if raft is not None and raft.role is Role.LEADER]
+    if not leading:
+        return False
+    for voter in max(leading, key=lambda raft: raft.epoch).voters.by_id.values():
+        node = run.world.nodes.get(voter.key.id)
+        if node is None:
+            return False
+        if voter.endpoints[CONTROLLER_LISTENER] != Address(node.place.host, node.place.controller_port):
+            return False
+    return True
+
+
+def _other(ports: tuple[int, int], port: int) -> int:
+    return ports[1 - ports.index(port)]
+
+
+def _moved(node: SimulatedNode, place: NodePlace, end_life: Callable[[], str | None]) -> str | None:
+    """Ends a life, so that the next one is at another place; None if this life must go on."""
+    former, node.place = node.place, place
+    how = end_life()
+    if how is None:
+        node.place = former
+        return None
+    return f"{node} {how}, and comes back at ports {place.broker_port} and {place.controller_port}"
+
+
+def _in_order(run: ClusterRun, node: SimulatedNode, random: SeededRandom) -> Callable[[], str]:
+    def end_life() -> str:
+        run.world.restarts.after(node, drawn_duration_ms(random, most_ms=LONGEST_DOWN_MS))
+        node.machine.stop()
+        return "is asked to stop"
+
+    return end_life
+
+
+def _without_order(run: ClusterRun, node: SimulatedNode, random: SeededRandom) -> Callable[[], str | None]:
+    down_ms = drawn_duration_ms(random, most_ms=LONGEST_DOWN_MS)
+    return lambda: end_without_order(run, node, random, down_ms)
+
+
+ADDRESS_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        "move a broker": Verb(_move_broker, 4, start_all_now),
+        "move a controller": Verb(_move_controller, 4, start_all_now),
+    }
+)
