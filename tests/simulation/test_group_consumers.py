@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from broker.coordinator.offsets import commit
 from broker.simulation.clients.classic_assignors import ASSIGNORS, COOPERATIVE, Subscriber, places_of
+from broker.simulation.cluster.cluster_running import ClusterRecipe, play
 from broker.simulation.histories.history import Event, read_history
+from broker.simulation.rules.group_rules import KNOWN
+from protocol.errors import ErrorCode
+from tests.simulation.cluster_mutant import everywhere
+from tests.simulation.mutant_arenas import ARENAS, recipe_of_plan
 
 MEMBERS = [Subscriber("m-2"), Subscriber("m-1"), Subscriber("m-3", "instance-1")]
 TOPICS = {"a": 4, "b": 1}
@@ -86,3 +93,36 @@ def test_a_history_tells_of_groups(tmp_path: Path) -> None:
     assert history.events == events
     assert [each.outcome for each in history.group_operations] == ["fail", "ok"]
     assert history.operations == []
+
+
+def with_late_commits(seed: int) -> ClusterRecipe:
+    plan = ARENAS["groups"]()
+    clients = tuple(
+        msgspec.structs.replace(client, options={**client.options, "late_commits": "true"})
+        if client.kind == "classic_consumer"
+        else client
+        for client in plan.clients
+    )
+    return recipe_of_plan(msgspec.structs.replace(plan, clients=clients), seed)
+
+
+def test_a_commit_that_arrives_in_the_next_generation_is_refused() -> None:
+    result = play(with_late_commits(1))
+    assert result.failure is None
+    assert result.coverage["late commits: ILLEGAL_GENERATION"] > 0
+    assert "late commits: NONE" not in result.coverage
+
+
+def test_a_commit_that_arrives_in_the_next_generation_and_is_written_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    genuine = commit.commit_error
+
+    def takes_any_generation(group: Any, request: Any, version: int) -> ErrorCode:
+        error = genuine(group, request, version)
+        return ErrorCode.NONE if error is ErrorCode.ILLEGAL_GENERATION else error
+
+    everywhere(monkeypatch, genuine, takes_any_generation)
+    failure = play(with_late_commits(1)).failure
+    assert failure is not None
+    assert failure.rule == KNOWN

@@ -17,16 +17,19 @@ from typing import Final
 
 from broker.simulation.clients.classic_assignors import ASSIGNORS, COOPERATIVE, Subscriber
 from broker.simulation.clients.cluster_client import GROUP
-from broker.simulation.clients.group_consumer import GroupConsumer, Identity, Place, by_topic
+from broker.simulation.clients.group_consumer import GroupConsumer, Identity, Place, by_topic, commit_results
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.seeded_random import SeededRandom
 from protocol.codec.compiler import decode, encode
 from protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest
+from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from protocol.values import ZERO_UUID
 
 __all__ = ["ClassicConsumer"]
 
@@ -52,11 +55,16 @@ COORDINATOR_GONE: Final = frozenset(
 
 
 class ClassicConsumer(GroupConsumer):
-    """Options beyond those of all: assignor, one of `classic_assignors.ASSIGNORS`."""
+    """Options beyond those of all:
+
+    assignor             one of `classic_assignors.ASSIGNORS`
+    late_commits         after some rebalances a commit of the generation before arrives
+    """
 
     def __init__(self, world: ClusterWorld, plan: ClientPlan, bootstrap: Sequence[str]) -> None:
         super().__init__(world, plan, bootstrap)
         self.assignor = self.option("assignor", "range")
+        self._late = SeededRandom(world.seed, f"late commits of {plan.name}")
         self.session_ms = int(self.option("session_ms") or self.random.between(6_000, 10_000))
         self.start_anew()
 
@@ -149,7 +157,7 @@ class ClassicConsumer(GroupConsumer):
             await self._pause()
             return False
         # Until the assignment is there it is in the new generation with what it had.
-        identity = Identity(answer.member_id, answer.generation_id, self.instance)
+        former, identity = self.identity, Identity(answer.member_id, answer.generation_id, self.instance)
         self._must_join = False
         self.identity = identity
         assigned = await self._sync(answer)
@@ -158,7 +166,31 @@ class ClassicConsumer(GroupConsumer):
             return False
         self.world.coverage.count("classic consumers: joined a generation")
         await self._take_over(assigned)
+        if self.option("late_commits") and former.generation != NO_GENERATION and self._late.happens(0.5):
+            await self._commit_late(former, assigned)
         return True
+
+    async def _commit_late(self, former: Identity, places: Sequence[Place]) -> None:
+        """As if it had been on its way since the generation before. It is not written into the history, since
+        it must change nothing: the rules know no such commit, and strike if a coordinator does."""
+        request = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=former.generation,
+            member_id=former.member,
+            group_instance_id=former.instance or None,
+            topics=[
+                OffsetCommitRequest.OffsetCommitRequestTopic(
+                    topic,
+                    self.metadata.topic_ids.get(topic, ZERO_UUID),
+                    [OffsetCommitRequest.OffsetCommitRequestPartition(index, 0) for index in indexes],
+                )
+                for topic, indexes in by_topic(places)
+            ],
+        )
+        answer = await self.ask_coordinator(self.group, GROUP, request, limit_ms=0, retries=())
+        results = commit_results(answer, self.metadata.name)
+        for error in set(results.values()):
+            self.world.coverage.count(f"late commits: {error.name}")
 
     async def _ask_to_join(self) -> object:
         subscription = ConsumerProtocolSubscription(

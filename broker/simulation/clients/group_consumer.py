@@ -31,7 +31,7 @@ from protocol.peer_channel import PeerError
 from protocol.records.errors import RecordsError
 from protocol.values import ZERO_UUID
 
-__all__ = ["GroupConsumer", "Place", "partition_name"]
+__all__ = ["GroupConsumer", "Identity", "Place", "Position", "by_topic", "commit_results", "partition_name"]
 
 Place = tuple[str, int]
 """A topic and the index of a partition."""

@@ -48,6 +48,7 @@ def drawn_plan(
     if weights.get(CHANGE_TRANSACTION_VERSION):
         clients = tuple(_following(client) for client in clients)
     clients = _sharing_an_id(SeededRandom(seed, "shared transactional ids"), clients)
+    clients = _committing_late(SeededRandom(seed, "late commits"), clients)
     if has_racks:
         places, clients = _with_racks(places), _with_readers_nearby(nearby, clients, topics)
     return ClusterPlan(
@@ -85,6 +86,18 @@ def _sharing_an_id(random: SeededRandom, clients: tuple[ClientPlan, ...]) -> tup
     return tuple(
         msgspec.structs.replace(client, options={**client.options, **shared})
         if client.kind == "transactional"
+        else client
+        for client in clients
+    )
+
+
+def _committing_late(random: SeededRandom, clients: tuple[ClientPlan, ...]) -> tuple[ClientPlan, ...]:
+    """In some seeds commits of a classic group overtake each other, so that one comes too late."""
+    if random.below(3):
+        return clients
+    return tuple(
+        msgspec.structs.replace(client, options={**client.options, "late_commits": "true"})
+        if client.kind == "classic_consumer"
         else client
         for client in clients
     )

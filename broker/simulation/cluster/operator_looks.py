@@ -50,7 +50,13 @@ LIMIT_MS: Final = 10_000
 def _look(run: ClusterRun, step: ClusterStep) -> str | None:
     random = step.random()
     groups = sorted({client.plan.group for client in run.clients if client.plan.group} | {OPERATORS_GROUP})
-    ids = sorted({client.plan.name for client in run.clients if client.plan.kind == "transactional"})
+    ids = sorted(
+        {
+            client.option("transactional_id", client.plan.name)
+            for client in run.clients
+            if client.plan.kind == "transactional"
+        }
+    )
     topics = [topic.name for topic in run.plan.topics]
     run.admin.carry_out(_looked(run, random, groups, ids, topics))
     return "somebody looks at groups and transactions"
