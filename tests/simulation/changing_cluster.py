@@ -9,6 +9,7 @@ from broker.simulation.cluster.cluster_changes import CHANGE_VERBS, newest_image
 from broker.simulation.cluster.cluster_plan import ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_run import ClusterRun
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
+from broker.simulation.cluster.directory_moves import DIRECTORY_MOVE_VERBS
 from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import FEATURE_VERBS
 from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS
@@ -25,6 +26,7 @@ VERBS: Mapping[str, Verb] = {
     **FEATURE_VERBS,
     **DISK_LOSS_VERBS,
     **ADDRESS_VERBS,
+    **DIRECTORY_MOVE_VERBS,
 }
 TOPIC = "flights"
 TRIES = 2_000

@@ -27,6 +27,7 @@ from broker.simulation.cluster.cluster_changes import CHANGE_VERBS
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.directory_moves import DIRECTORY_MOVE_VERBS
 from broker.simulation.cluster.disk_faults import CLOCK_VERBS, DISK_VERBS
 from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import FEATURE_VERBS
@@ -59,6 +60,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         **DISK_LOSS_VERBS,
         **OPERATOR_VERBS,
         **ADDRESS_VERBS,
+        **DIRECTORY_MOVE_VERBS,
     }
 )
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before

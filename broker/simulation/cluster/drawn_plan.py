@@ -14,6 +14,7 @@ import msgspec
 from broker.simulation.cluster.address_changes import ADDRESS_VERBS
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_steps import Verb
+from broker.simulation.cluster.directory_moves import DIRECTORY_MOVE_VERBS
 from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import CHANGE_TRANSACTION_VERSION, FEATURE_VERBS
 from broker.simulation.cluster.operator_looks import OPERATOR_VERBS
@@ -25,7 +26,9 @@ __all__ = ["RACK_AWARE", "drawn_plan"]
 RACKS: Final = ("rack-1", "rack-2", "rack-3")
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEAST_NODES: Final = 3
-_LATER_VERBS: Final = frozenset({*FEATURE_VERBS, *DISK_LOSS_VERBS, *OPERATOR_VERBS, *ADDRESS_VERBS})
+_LATER_VERBS: Final = frozenset(
+    {*FEATURE_VERBS, *DISK_LOSS_VERBS, *OPERATOR_VERBS, *ADDRESS_VERBS, *DIRECTORY_MOVE_VERBS}
+)
 _PRESENT: Final = (0, 0, 1, 2, 4)
 """How often a verb is drawn, as a multiple of its own weight: two of five verbs are absent from a seed."""
 
