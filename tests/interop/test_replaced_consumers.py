@@ -29,7 +29,9 @@ REPLACED_A_SECOND = 8
 @pytest.mark.timeout(240)
 def test_no_partition_is_owned_twice(tmp_path: Path) -> None:
     with new_broker("kafka" if AGAINST_KAFKA else "barnabas", tmp_path) as broker:
-        outcome = churn(broker.bootstrap_servers, consumers=24, processes=2, seconds=6)
+        outcome = churn(
+            broker.bootstrap_servers, consumers=24, processes=2, seconds=6, handed=REPLACED_A_SECOND
+        )
     verdict = outcome.verdict
     assert verdict.violations == []
     assert outcome.to_stable_seconds is not None, "not everybody has a share"

@@ -51,8 +51,13 @@ def described(quorum: Quorum, *words: str) -> tuple[Leader, ToolResult]:
 
 
 def test_describe_status(quorum: Quorum) -> None:
-    leader, done = described(quorum, "--status")
-    told = dict(line.split(":", 1) for line in done.lines)
+    def with_followers_at_hand() -> tuple[Leader, dict[str, str]] | None:
+        """A leader has no time for a follower that has not caught up since it was elected (-1)."""
+        leader, done = described(quorum, "--status")
+        told = dict(line.split(":", 1) for line in done.lines)
+        return (leader, told) if int(told["MaxFollowerLagTimeMs"]) >= 0 else None
+
+    leader, told = quorum.wait(with_followers_at_hand, "followers that have caught up")
     assert told["ClusterId"].split() == [quorum.cluster_id]
     assert int(told["LeaderId"]) == leader.node_id
     assert int(told["LeaderEpoch"]) == leader.epoch

@@ -219,8 +219,12 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def churn(address: str, *, consumers: int, processes: int, seconds: float, patience: float = 90) -> Outcome:
-    """Have consumers come and go, and judge what they say."""
+def churn(
+    address: str, *, consumers: int, processes: int, seconds: float, handed: int = 0, patience: float = 90
+) -> Outcome:
+    """Have consumers come and go, and judge what they say. They do so for longer than the seconds where no
+    more partitions than `handed` have gone from one to another by then: groups take their time on a busy
+    machine."""
     partitions = {
         group: 2 * consumers * GROUPS.count(group) // len(GROUPS) for group in dict.fromkeys(GROUPS)
     }
@@ -231,6 +235,7 @@ def churn(address: str, *, consumers: int, processes: int, seconds: float, patie
         if not until(lambda: sum(each.verb == BORN for each in crowd.said()) >= consumers, patience):
             raise RuntimeError("not all consumers were made")
         time.sleep(seconds)
+        until(lambda: judged(crowd.said()).handed > handed, patience)
         crowd.tell(signal.SIGUSR1)
 
         def is_at_rest() -> bool:
