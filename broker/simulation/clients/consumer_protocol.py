@@ -154,11 +154,13 @@ class ConsumerProtocolConsumer(GroupConsumer):
             self.own(self.owned, Identity(self.identity.member, answer.member_epoch, self.instance))
         if answer.assignment is None:
             return
-        target = []
+        identity, target = self.identity, []
         for each in answer.assignment.topic_partitions:
             name = self.metadata.name(each.topic_id)
             if not name:
                 await self.refresh()
+                if self._is_away or self._is_fenced or identity != self.identity:
+                    return  # it has given up its place meanwhile, and all that it was to have
                 name = self.metadata.name(each.topic_id)
             if name:
                 target += [(name, index) for index in each.partitions]

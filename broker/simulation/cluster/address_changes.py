@@ -5,8 +5,9 @@
 
 Each listener has two ports in turn, so whatever remembers a former address of a node finds nobody there, or
 comes to a later life of it. Clients and nodes have both among their bootstrap servers. An operator moves one
-voter after the other, and the next one when all voters are known at their present addresses: where a majority
-is unheard of there is nobody to tell.
+voter after the other, and the next one when all voters are known at their present addresses. Until then no
+voter is taken out or loses its disk, and one of two does not move. Else those who are left might not
+find each other.
 """
 
 from __future__ import annotations
@@ -19,16 +20,14 @@ import msgspec
 
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.machine_faults import drawn_duration_ms, end_without_order, start_all_now
+from broker.simulation.cluster.membership_changes import may_change_voters
 from broker.simulation.cluster.simulated_node import (
     BROKER_PORTS,
-    CONTROLLER_LISTENER,
     CONTROLLER_PORTS,
     NodePlace,
     SimulatedNode,
 )
 from broker.simulation.seeded_random import SeededRandom
-from controller.raft.identity import Address
-from controller.raft.transitions import Role
 
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
@@ -52,7 +51,8 @@ def _move_broker(run: ClusterRun, step: ClusterStep) -> str | None:
 
 def _move_controller(run: ClusterRun, step: ClusterStep) -> str | None:
     controllers = [node for node in run.world.nodes.values() if node.place.is_controller and _may_move(node)]
-    if not (run.plan.has_other_ports and run.plan.is_dynamic and controllers and _all_are_known(run)):
+    is_two = sum(node.place.is_controller for node in run.world.nodes.values()) == 2
+    if not (run.plan.has_other_ports and controllers and may_change_voters(run)) or is_two:
         return None
     node, random = controllers[step.whom % len(controllers)], step.random()
     port = _other(CONTROLLER_PORTS, node.place.controller_port)
@@ -62,21 +62,6 @@ def _move_controller(run: ClusterRun, step: ClusterStep) -> str | None:
 
 def _may_move(node: SimulatedNode) -> bool:
     return node.node is not None and not node.node.is_stopping and not node.machine.is_still
-
-
-def _all_are_known(run: ClusterRun) -> bool:
-    """Whether the leader of the quorum has the present address of every voter."""
-    replicas = [node.quorum_replica for node in run.world.nodes.values()]
-    leading = [raft for raft in replicas if raft is not None and raft.role is Role.LEADER]
-    if not leading:
-        return False
-    for voter in max(leading, key=lambda raft: raft.epoch).voters.by_id.values():
-        node = run.world.nodes.get(voter.key.id)
-        if node is None:
-            return False
-        if voter.endpoints[CONTROLLER_LISTENER] != Address(node.place.host, node.place.controller_port):
-            return False
-    return True
 
 
 def _other(ports: tuple[int, int], port: int) -> int:

@@ -100,7 +100,7 @@ def _min_insync_replicas(run: ClusterRun, step: ClusterStep) -> str | None:
     topic = None if image is None else any_topic(image, random)
     if topic is None:
         return None
-    if run.budget.has_lost or any(
+    if not run.budget.may_change_elections or any(
         partition.elr or not partition.isr for partition in topic.partitions.values()
     ):
         return None  # the change takes eligible replicas away (KIP-966), perhaps the last that may lead
@@ -195,7 +195,7 @@ def _eligible_leader_replicas(run: ClusterRun, step: ClusterStep) -> str | None:
     while a broker is away: without the feature such a one stays the only replica in sync, and with it the
     one that comes back from a crash may not lead, so nobody would."""
     image = newest_image(run.world)
-    if image is None or run.budget.has_lost:
+    if image is None or not run.budget.may_change_elections:
         return None
     if any(not node.is_ready for node in run.world.brokers) or any(
         broker.fenced for broker in image.brokers.by_id.values()

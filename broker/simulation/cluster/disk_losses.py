@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.machine_faults import end_with_a_disk, start_all_now
-from broker.simulation.cluster.membership_changes import LOOK_EVERY_MS, VOTERS, has_directory, quorum_now
+from broker.simulation.cluster.membership_changes import (
+    LOOK_EVERY_MS,
+    VOTERS,
+    has_directory,
+    may_change_voters,
+    quorum_now,
+)
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from controller.raft.identity import ReplicaKey
 from controller.raft.transitions import Role
@@ -37,7 +43,7 @@ LONGEST_DOWN_MS: Final = 10_000
 def _lose_controllers_disk(run: ClusterRun, step: ClusterStep) -> str | None:
     world = run.world
     voters = _voters(run)
-    if not run.plan.is_dynamic or VOTERS in run.admin.under_way or len(voters) < LEAST_VOTERS:
+    if not may_change_voters(run) or len(voters) < LEAST_VOTERS:
         return None
     if any(voter.id not in world.nodes for voter in voters):
         return None

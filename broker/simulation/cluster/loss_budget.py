@@ -72,10 +72,14 @@ class LossBudget:
 
     @property
     def has_lost(self) -> bool:
-        """Whether some node has lost data, and has not copied it back. The rules of elections must not be
-        changed then."""
+        """Whether some node has lost data, and has not copied it back."""
         self._look()
         return bool(self._lost)
+
+    @property
+    def may_change_elections(self) -> bool:
+        """Whether nobody has lost data, and no disk fails that could end a life in the meantime."""
+        return not self.has_lost and not any(each.machine.trouble.faults for each in self._world.brokers)
 
     def may_lose(self, node: SimulatedNode) -> bool:
         """Whether what the node has not synced may be lost, or its disk."""
@@ -104,7 +108,7 @@ class LossBudget:
 
     def may_fail(self, node: SimulatedNode) -> bool:
         """Whether its disk may fail for a while, so that its process may end at any moment."""
-        return self._allows_all or not node.place.is_broker or not self.has_lost
+        return self._allows_all or not node.place.is_broker or not (self.has_lost or self._changes)
 
     # What happens
 

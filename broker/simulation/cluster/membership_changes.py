@@ -23,15 +23,17 @@ import msgspec
 from broker.simulation.cluster.cluster_changes import newest_image
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.partition_changes import some_of, usable_brokers
-from broker.simulation.cluster.simulated_node import NodePlace, SimulatedNode
+from broker.simulation.cluster.simulated_node import CONTROLLER_LISTENER, NodePlace, SimulatedNode
 from broker.simulation.seeded_random import SeededRandom
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.raft.identity import Address
+from controller.raft.transitions import Role
 from protocol.messages.describe_quorum import DescribeQuorumResponse
 
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
 
-__all__ = ["LOOK_EVERY_MS", "MEMBERSHIP_VERBS", "VOTERS", "has_directory", "quorum_now"]
+__all__ = ["LOOK_EVERY_MS", "MEMBERSHIP_VERBS", "VOTERS", "has_directory", "may_change_voters", "quorum_now"]
 
 MOST_NEW_NODES: Final = 2
 """More than at the beginning, at any time."""
@@ -255,8 +257,28 @@ async def quorum_now(run: ClusterRun) -> Quorum | None:
     return described.topics[0].partitions[0] if described is not None and described.topics else None
 
 
-def _may_change_voters(run: ClusterRun) -> bool:
-    return run.plan.is_dynamic and VOTERS not in run.admin.under_way
+def may_change_voters(run: ClusterRun) -> bool:
+    """Whether no other change of the quorum is under way, that of a voter's address included."""
+    return (
+        run.plan.is_dynamic
+        and VOTERS not in run.admin.under_way
+        and (not run.plan.has_other_ports or _all_are_known(run))
+    )
+
+
+def _all_are_known(run: ClusterRun) -> bool:
+    """Whether the leader of the quorum has the present address of every voter."""
+    replicas = [node.quorum_replica for node in run.world.nodes.values()]
+    leading = [raft for raft in replicas if raft is not None and raft.role is Role.LEADER]
+    if not leading:
+        return False
+    for voter in max(leading, key=lambda raft: raft.epoch).voters.by_id.values():
+        node = run.world.nodes.get(voter.key.id)
+        if node is None:
+            return False
+        if voter.endpoints[CONTROLLER_LISTENER] != Address(node.place.host, node.place.controller_port):
+            return False
+    return True
 
 
 def _first_voters(run: ClusterRun) -> int:
@@ -265,7 +287,7 @@ def _first_voters(run: ClusterRun) -> int:
 
 def _add_voter(run: ClusterRun, step: ClusterStep) -> str | None:
     random = step.random()
-    if not _may_change_voters(run):
+    if not may_change_voters(run):
         return None
     run.admin.under_way[VOTERS] = None
     run.admin.carry_out(_voter_added(run, random))
@@ -318,7 +340,7 @@ def has_directory(node: SimulatedNode, replica: Replica) -> bool:
 
 def _remove_voter(run: ClusterRun, step: ClusterStep) -> str | None:
     random = step.random()
-    if not _may_change_voters(run):
+    if not may_change_voters(run):
         return None
     run.admin.under_way[VOTERS] = None
     run.admin.carry_out(_voter_removed(run, random, makes_plain=False))
@@ -327,7 +349,7 @@ def _remove_voter(run: ClusterRun, step: ClusterStep) -> str | None:
 
 def _make_plain(run: ClusterRun, step: ClusterStep) -> str | None:
     random = step.random()
-    if not _may_change_voters(run):
+    if not may_change_voters(run):
         return None
     run.admin.under_way[VOTERS] = None
     run.admin.carry_out(_voter_removed(run, random, makes_plain=True))

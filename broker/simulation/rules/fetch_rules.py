@@ -8,8 +8,10 @@
 
 Aborted transactions are learnt from the committed batches and their markers alone. A broker may name more
 than the answer reaches, since Kafka looks no closer than an entry of the offset index; what is not decided
-by its own last stable offset is not judged. Where records were deleted or compacted, or committed ones were
-lost, the rules say nothing.
+by its own last stable offset is not judged. A broker that has come back takes a transaction for decided as
+soon as the marker is in its log, committed or not: snapshots of producers keep nothing of transactions that
+are over, in Kafka as here. Where records were deleted or compacted, or committed ones were lost, the rules
+say nothing.
 """
 
 from __future__ import annotations
@@ -43,17 +45,18 @@ class _Transactions:
 
     def __init__(self) -> None:
         self.aborted: list[_Aborted] = []
+        self.undecided: dict[int, int] = {}
+        """The first offset of each, by producer id."""
         self._count = 0
-        self._open: dict[int, int] = {}
 
     def read_on(self, committed: CommittedLog) -> None:
         for batch in committed.batches[self._count :]:
             if batch.marker is not None:
-                first_offset = self._open.pop(batch.producer_id, None)
+                first_offset = self.undecided.pop(batch.producer_id, None)
                 if first_offset is not None and not batch.marker.committed:
                     self.aborted.append(_Aborted(batch.producer_id, first_offset, batch.base_offset))
             elif batch.is_transactional:
-                self._open.setdefault(batch.producer_id, batch.base_offset)
+                self.undecided.setdefault(batch.producer_id, batch.base_offset)
         self._count = len(committed.batches)
 
 
@@ -120,7 +123,13 @@ class FetchRules:
         }
         is_given = end_offset > part.offset
         missing = [each for each in there if is_given and each[1] < end_offset and each not in named]
-        wrong = [each for each in named if each[1] < stable and each not in there]
+        wrong = [
+            (producer_id, first_offset)
+            for producer_id, first_offset in named
+            if first_offset < stable
+            and (producer_id, first_offset) not in there
+            and model.undecided.get(producer_id) != first_offset
+        ]
         if missing or wrong or len(set(named)) < len(named):
             raise Violation(
                 NAMED,

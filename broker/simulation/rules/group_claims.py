@@ -66,6 +66,11 @@ class GroupClaims:
             if last is None or last.generation <= event.generation:
                 newest[partition] = Owner(event.generation, owner, event.member)
 
+    @property
+    def groups(self) -> list[str]:
+        """Those in which anybody has owned anything."""
+        return list(self._owners)
+
     def of_group(self, group: str) -> list[Event]:
         return [event for event in self.now.values() if event.group == group]
 

@@ -74,6 +74,8 @@ class GroupRules:
         self._seen: dict[int, dict[int, tuple[Any, ...]]] = {}
         """By node and partition, by which a change is seen."""
         self._topic_ids: dict[str, bytes] = {}
+        self._members: dict[str, int] = {}
+        """How many members each group had when its coordinator was seen last."""
 
     # What clients say
 
@@ -240,6 +242,18 @@ class GroupRules:
         for group_id in list(self._registers):
             if self._index_of(group_id) == index:
                 self._check_committed(group_id, shard, node)
+        for group_id in self.claims.groups:
+            if self._index_of(group_id) == index:
+                self._forget_deleted(group_id, shard)
+
+    def _forget_deleted(self, group_id: str, shard: GroupShard) -> None:
+        """A group without members goes some time after its last offset, and its generations begin anew."""
+        group = shard.group_metadata.consumers.groups.get(group_id) or shard.group_metadata.get(group_id)
+        if group is not None:
+            self._members[group_id] = len(group.members)
+        elif self._members.get(group_id) == 0:
+            self._world.coverage.count("group rules: an empty group was deleted")
+            self.claims.forget(group_id)
 
     def _check_handing_on(self, group: ConsumerGroup, node: SimulatedNode) -> None:
         for claim in () if self._may_lose else self.claims.of_group(group.group_id):
