@@ -33,7 +33,7 @@ from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import FEATURE_VERBS
 from broker.simulation.cluster.loss_budget import LossBudget
 from broker.simulation.cluster.machine_faults import MACHINE_VERBS
-from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS
+from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS, moves_from_former_nodes
 from broker.simulation.cluster.network_faults import NETWORK_VERBS
 from broker.simulation.cluster.operator_looks import OPERATOR_VERBS
 from broker.simulation.cluster.partition_changes import PARTITION_VERBS
@@ -73,6 +73,7 @@ FINISH_LIMIT_MS: Final = 180_000
 """Within so long, when the trouble is over, clients have finished and the cluster is well again."""
 LOOK_EVERY_MS: Final = 250
 ELECT_EVERY_MS: Final = 10_000
+"""How often the operator looks again at what is left to do when the trouble is over."""
 
 WRITING: Final = frozenset({"producer", "transactional"})
 
@@ -156,11 +157,19 @@ class ClusterRun:
                 client.is_steady = True
         if self.plan.allows_unclean:
             self._elect_unclean()
+        self._move_from_former_nodes()
 
     def _elect_unclean(self) -> None:
         """What an operator does who has lost every replica that held all: any replica shall lead."""
         self.admin.carry_out(self.admin.elect(None, is_unclean=True))
         self.world.loop.call_later(ELECT_EVERY_MS * 1_000_000, self._elect_unclean)
+
+    def _move_from_former_nodes(self) -> None:
+        """What an operator does who finds replicas on brokers that have left: a reassignment that had waited
+        for the controllers was carried out after the broker had been found empty."""
+        for command in moves_from_former_nodes(self):
+            self.admin.carry_out(command)
+        self.world.loop.call_later(ELECT_EVERY_MS * 1_000_000, self._move_from_former_nodes)
 
     def finish(self) -> None:
         """Clients go on for a while, and end: those who write, then those who read what was written."""

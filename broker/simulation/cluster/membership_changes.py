@@ -14,9 +14,9 @@ A node that somebody else has stopped is waited for. Voters change in dynamic qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -33,7 +33,15 @@ from protocol.messages.describe_quorum import DescribeQuorumResponse
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
 
-__all__ = ["LOOK_EVERY_MS", "MEMBERSHIP_VERBS", "VOTERS", "has_directory", "may_change_voters", "quorum_now"]
+__all__ = [
+    "LOOK_EVERY_MS",
+    "MEMBERSHIP_VERBS",
+    "VOTERS",
+    "has_directory",
+    "may_change_voters",
+    "moves_from_former_nodes",
+    "quorum_now",
+]
 
 MOST_NEW_NODES: Final = 2
 """More than at the beginning, at any time."""
@@ -213,6 +221,21 @@ async def _stopped(run: ClusterRun, node: SimulatedNode, down_ms: int) -> bool:
 
 def _is_stopping(node: SimulatedNode) -> bool:
     return node.node is not None and node.node.is_stopping
+
+
+def moves_from_former_nodes(run: ClusterRun) -> list[Coroutine[Any, None, object]]:
+    """A command for each partition that has a replica on a broker which has left the cluster for good."""
+    image = newest_image(run.world)
+    moves: list[Coroutine[Any, None, object]] = []
+    if image is None:
+        return moves
+    for former in run.world.former_nodes:
+        for name, index, replicas in _holds(image, former):
+            stay = [each for each in replicas if each not in run.world.former_nodes]
+            others = [each for each in usable_brokers(run, image) if each not in replicas]
+            lacking = max(min(LEAST_BROKERS, len(replicas)) - len(stay), 0)
+            moves.append(run.admin.reassign(name, index, [*stay, *others[:lacking]]))
+    return moves
 
 
 # Restarts
