@@ -12,7 +12,7 @@ from broker.coordinator.classic import rebalance
 from broker.coordinator.consumer import consumer_group_requests, reconciliation
 from broker.coordinator.consumer.consumer_group_requests import ConsumerGroupRequests
 from broker.coordinator.group_shard import GroupShard
-from broker.coordinator.offsets import commit, fetch
+from broker.coordinator.offsets import commit, fetch, transactional_commit
 from broker.coordinator.runtime.coordinator_context import CoordinatorContext
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from broker.coordinator.runtime.partition_load import PartitionLoad
@@ -207,6 +207,19 @@ class _NoStates:
 
 
 _NO_STATES = _NoStates()
+
+
+def _shows_unstable_offsets(patch: Patch) -> None:
+    """Whoever gets a partition next begins before what an open transaction has taken in."""
+    genuine = fetch._fetch_one
+    patch.setattr(
+        fetch, "_fetch_one", lambda offsets, place, topic_id, _: genuine(offsets, place, topic_id, False)
+    )
+
+
+def _takes_transactions_of_former_members(patch: Patch) -> None:
+    for name in ("_classic_error", "_consumer_error"):
+        patch.setattr(transactional_commit, name, lambda *_: ErrorCode.NONE)
 
 
 def _takes_commits_of_old_generations_unseen(patch: Patch) -> None:
@@ -406,6 +419,20 @@ COORDINATOR_MUTANTS = (
         _takes_commits_of_old_generations,
         "groups",
         10,
+    ),
+    ClusterMutant(
+        "shows unstable offsets",
+        cluster_run.PROMISES,
+        _shows_unstable_offsets,
+        "classic transformers",
+        5,
+    ),
+    ClusterMutant(
+        "takes transactions of former members",
+        cluster_run.PROMISES,
+        _takes_transactions_of_former_members,
+        "classic transformers",
+        5,
     ),
     ClusterMutant(
         "hands partitions on at once",

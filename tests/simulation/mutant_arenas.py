@@ -7,6 +7,7 @@ are caught under the same seed of one arena share the run that shows that nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -157,12 +158,32 @@ def _groups() -> ClusterPlan:
     return _plan(weights, tuple(clients), topics=topics, seconds=20, gap_ms=900)
 
 
+def _transformers(members: str) -> ClusterPlan:
+    """Producers of transactions share what they take in as members of a group, and crash and come back."""
+    producer = ClientPlan("producer", "producer-1", ("topic-1",), options={"pause_ms": "100"})
+    transformers = (
+        ClientPlan(
+            "transformer",
+            f"transformer-{number}",
+            ("topic-2",),
+            "transformers",
+            {"source": "topic-1", "members": members, "pause_ms": "60", "timeout_ms": "3000"},
+        )
+        for number in range(1, 4)
+    )
+    topics = (TOPIC, replace(TOPIC, name="topic-2"))
+    weights = {"kill": 2, "cut both ways": 2, "pause a client": 3, "lose answers": 4, "slow link": 12}
+    return _plan(weights, (producer, *transformers), topics=topics, seconds=30, gap_ms=900)
+
+
 ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
     {
         "failures": _failures,
         "transactions": _transactions,
         "groups": _groups,
         "nearby": _nearby,
+        "classic transformers": partial(_transformers, "classic"),
+        "transformers": partial(_transformers, "consumer"),
     }
 )
 

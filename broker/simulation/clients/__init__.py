@@ -20,6 +20,7 @@ In reading order:
 * `classic_consumer`        a consumer whose group's leader distributes the partitions
 * `classic_assignors`       how that leader does it
 * `consumer_protocol`       a consumer whose coordinator distributes the partitions (KIP-848)
+* `transformers`            transactional producers that are members of one group
 * `admin_client`            asks for what the steps of a run want changed
 * `client_kinds`            all kinds that a plan can name
 

@@ -158,7 +158,8 @@ class ClassicConsumer(GroupConsumer):
             return False
         # Until the assignment is there it is in the new generation with what it had.
         former, identity = self.identity, Identity(answer.member_id, answer.generation_id, self.instance)
-        self._must_join = False
+        # What a heartbeat of before was answered in the meantime counts no longer.
+        self._must_join, self._lost = False, None
         self.identity = identity
         assigned = await self._sync(answer)
         if assigned is None or identity != self.identity:

@@ -12,6 +12,7 @@ from broker.simulation.clients.consumer_protocol import ConsumerProtocolConsumer
 from broker.simulation.clients.producers import make_producer
 from broker.simulation.clients.readers import Reader
 from broker.simulation.clients.transactional_producers import TransactionalProducer
+from broker.simulation.clients.transformers import Transformer
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.histories.history import READ_COMMITTED, READ_UNCOMMITTED
@@ -24,6 +25,7 @@ CLIENTS: Final[Mapping[str, MakeClient]] = MappingProxyType(
     {
         "producer": make_producer,
         "transactional": TransactionalProducer,
+        "transformer": Transformer,
         "reader": Reader,
         "classic_consumer": ClassicConsumer,
         "consumer": ConsumerProtocolConsumer,

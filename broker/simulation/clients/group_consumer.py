@@ -189,13 +189,17 @@ class GroupConsumer(ClusterClient):
             return
         if self._befalls("stalls_per_hour", 20, passed_ms):
             duration_ms = self.random.between(5_000, 20_000)
-            self.world.coverage.count("group consumers: stalled")
-            self._stalled_until_ms = now_ms + duration_ms
+            self.stall(duration_ms)
             await self.sleep_ms(duration_ms)
         elif self._befalls("leaves_per_hour", 20, passed_ms):
             self.world.coverage.count("group consumers: left")
             await self.leave(for_good=False)
             await self.sleep_ms(self.random.between(500, 5_000))
+
+    def stall(self, duration_ms: int) -> None:
+        """It does not even beat for so long."""
+        self.world.coverage.count("group consumers: stalled")
+        self._stalled_until_ms = self.now_ms() + duration_ms
 
     def _befalls(self, option: str, default: int, passed_ms: int) -> bool:
         return self.random.happens(int(self.option(option, str(default))) * passed_ms / 3_600_000)

@@ -13,12 +13,13 @@ for the group, which is this client's alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.simulation.clients.client_batches import read_fetched
 from broker.simulation.clients.client_metadata import PartitionLeader
 from broker.simulation.clients.cluster_client import GROUP
+from broker.simulation.clients.group_consumer import Identity
 from broker.simulation.clients.outgoing_batches import OutgoingBatch, Place, written
 from broker.simulation.clients.producers import WritingClient
 from broker.simulation.clients.transactional_session import LAST_VERSIONS_OF_1, TransactionalSession
@@ -32,7 +33,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.values import ZERO_UUID
 
-__all__ = ["TransactionalProducer"]
+__all__ = ["Taken", "TransactionalProducer"]
 
 TIMEOUT_MS: Final = 8_000
 MOST_BATCHES: Final = 3
@@ -42,6 +43,7 @@ MOST_TAKEN: Final = 8
 FETCH_BYTES: Final = 1 << 20
 FOLLOWS_PROBABILITY: Final = 0.3
 """How often a client hears, after a transaction, which features are finalized: with each new connection."""
+NOBODY: Final = Identity("", -1)
 REFUSED: Final = "a fenced producer is refused"
 
 COMMIT, ABORT, OVERDUE, LEFT_OPEN, CRASH, ZOMBIE = range(6)
@@ -79,7 +81,7 @@ class TransactionalProducer(WritingClient):
         if session is None:
             return
         places = await self.some_places()
-        taken = await self._take_in() if self.group and self.source else Taken([], {})
+        taken = await self.take_in() if self.group and self.source else Taken([], {})
         if not places or taken is None:
             return
         batches = [
@@ -95,7 +97,7 @@ class TransactionalProducer(WritingClient):
             group=self.group if taken.reads else "",
         )
         if fate == CRASH:
-            await self._crash(session, batches, taken)
+            await self.crash(session, batches, taken)
             return
         if fate == ZOMBIE:
             await self._be_fenced(session, batches, taken)
@@ -106,7 +108,7 @@ class TransactionalProducer(WritingClient):
         """One that can begin a transaction; None if it gets no epoch now."""
         if self.session is None or not self.session.is_of_use:
             self.session = await self._new_session()
-            self._positions = None
+            self.forget_positions()
         return self.session
 
     async def _new_session(self) -> TransactionalSession | None:
@@ -161,7 +163,7 @@ class TransactionalProducer(WritingClient):
     async def _transact(
         self, session: TransactionalSession, batches: Sequence[OutgoingBatch], taken: Taken, fate: int
     ) -> None:
-        why = await self._fill(session, batches, taken)
+        why = await self.fill(session, batches, taken)
         if fate == OVERDUE:
             await self.sleep_ms(self.timeout_ms * self.random.between(8, 25) // 10)
         if fate == LEFT_OPEN:
@@ -178,28 +180,28 @@ class TransactionalProducer(WritingClient):
             self.history.ends("info", writes=written(batches), why=f"its end is {end}")
             return
         self.history.ends("ok" if is_commit else "fail", writes=written(batches), why=why)
-        if is_commit and self._positions is not None:
-            self._positions.update(taken.offsets)
+        if is_commit:
+            self.has_passed(taken.offsets)
         is_bump = bool(why) and not session.is_v2
         if self.option("follows") and self.random.happens(FOLLOWS_PROBABILITY):
             is_bump = await self._follow(session) or is_bump
         if is_bump:
             await session.open(is_bump=True)
 
-    async def _fill(
+    async def fill(
         self, session: TransactionalSession, batches: Sequence[OutgoingBatch], taken: Taken
     ) -> str:
         """Why the transaction cannot be committed; nothing if it can."""
         why = await session.produce(batches)
         if not why and taken.offsets:
-            why = await session.commit_offsets(self.group, taken.offsets)
+            why = await session.commit_offsets(self.group, taken.offsets, self.committer())
         if why:
             self.world.coverage.count(f"transaction aborted after {why}")
         return why
 
     # Ends that it does not live to see
 
-    async def _crash(
+    async def crash(
         self, session: TransactionalSession, batches: Sequence[OutgoingBatch], taken: Taken
     ) -> None:
         """What was sent goes on; nobody is there to hear the answers."""
@@ -207,7 +209,7 @@ class TransactionalProducer(WritingClient):
         if stage == 1 and session.is_v2:
             self.begin(session.produce_once(batches))
         elif stage >= 2:
-            why = await self._fill(session, batches, taken)
+            why = await self.fill(session, batches, taken)
             if stage == 3 and not why:
                 self.history.asks("commit")
                 self.begin(self._end_unheard(session))
@@ -227,11 +229,11 @@ class TransactionalProducer(WritingClient):
     ) -> None:
         """Another incarnation gets an epoch before the last batch and the commit are asked for."""
         late = session.batch(batches[0].place, [self.new_value()])
-        why = await self._fill(session, batches, taken)
+        why = await self.fill(session, batches, taken)
         successor = await self._new_session()
         session.is_of_use = False
         self.session = successor
-        self._positions = None
+        self.forget_positions()
         if successor is None or why:
             self.history.ends("info", writes=written(batches), why=why or "no other incarnation")
             return
@@ -258,7 +260,20 @@ class TransactionalProducer(WritingClient):
 
     # What it takes in
 
-    async def _take_in(self) -> Taken | None:
+    def has_passed(self, offsets: Mapping[Place, int]) -> None:
+        """A transaction that has taken in what lies before these offsets was committed."""
+        if self._positions is not None:
+            self._positions.update(offsets)
+
+    def forget_positions(self) -> None:
+        """The next transaction asks the group."""
+        self._positions = None
+
+    def committer(self) -> Identity:
+        """As whom it commits offsets: a group without members takes them from anybody."""
+        return NOBODY
+
+    async def take_in(self) -> Taken | None:
         """Some records behind the group's offsets; None if these are not known."""
         if self._positions is None:
             self._positions = await self._committed_offsets()
@@ -267,10 +282,10 @@ class TransactionalProducer(WritingClient):
             return None
         taken = Taken([], {})
         for place in positions:
-            await self._take_in_from(place, positions, taken)
+            await self.take_in_from(place, positions, taken)
         return taken
 
-    async def _take_in_from(self, place: Place, positions: dict[Place, int], taken: Taken) -> None:
+    async def take_in_from(self, place: Place, positions: dict[Place, int], taken: Taken) -> None:
         topic, partition = place
         position = positions[place]
 

@@ -17,6 +17,7 @@ from typing import Final, Literal
 from broker.simulation.clients.answer_errors import RETRIABLE, codes_in
 from broker.simulation.clients.client_batches import BatchMaker
 from broker.simulation.clients.cluster_client import GROUP, TRANSACTION, Backoff, ClusterClient
+from broker.simulation.clients.group_consumer import Identity
 from broker.simulation.clients.outgoing_batches import OutgoingBatch, Place, by_place, send_round
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -132,7 +133,7 @@ class TransactionalSession:
         )
         return _why(await self._ask(request))
 
-    async def commit_offsets(self, group: str, offsets: Mapping[Place, int]) -> str:
+    async def commit_offsets(self, group: str, offsets: Mapping[Place, int], member: Identity) -> str:
         if not self.is_v2:
             request = AddOffsetsToTxnRequest(
                 self.transactional_id, self.producer_id, self.producer_epoch, group
@@ -149,6 +150,9 @@ class TransactionalSession:
             group,
             self.producer_id,
             self.producer_epoch,
+            generation_id=member.generation,
+            member_id=member.member,
+            group_instance_id=member.instance or None,
             topics=list(topics.values()),
         )
         return _why(await self._client.ask_coordinator(group, GROUP, commit, limit_ms=self.timeout_ms))

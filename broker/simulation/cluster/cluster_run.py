@@ -75,7 +75,7 @@ LOOK_EVERY_MS: Final = 250
 ELECT_EVERY_MS: Final = 10_000
 """How often the operator looks again at what is left to do when the trouble is over."""
 
-WRITING: Final = frozenset({"producer", "transactional"})
+WRITING: Final = frozenset({"producer", "transactional", "transformer"})
 
 CLIENTS_FINISH: Final = "clients finish when the trouble is over"
 BECOMES_WELL: Final = "the cluster is well when the trouble is over"

@@ -52,6 +52,7 @@ def drawn_plan(
         clients = tuple(_following(client) for client in clients)
     clients = _sharing_an_id(SeededRandom(seed, "shared transactional ids"), clients)
     clients = _committing_late(SeededRandom(seed, "late commits"), clients)
+    clients = _transforming_together(SeededRandom(seed, "transformers"), clients)
     if has_racks:
         places, clients = _with_racks(places), _with_readers_nearby(nearby, clients, topics)
     return ClusterPlan(
@@ -104,6 +105,27 @@ def _committing_late(random: SeededRandom, clients: tuple[ClientPlan, ...]) -> t
         else client
         for client in clients
     )
+
+
+def _transforming_together(random: SeededRandom, clients: tuple[ClientPlan, ...]) -> tuple[ClientPlan, ...]:
+    """In some seeds all producers of transactions are members of one group (KIP-447), two at least; not those
+    that share a transactional id and fence each other without end."""
+    some = [client for client in clients if client.kind == "transactional"]
+    if random.below(2) or not some or "transactional_id" in some[0].options:
+        return clients
+    if len(some) == 1:
+        some.append(msgspec.structs.replace(some[0], name="transactional-2"))
+    members = random.one_of(("classic", "consumer"))
+    together = tuple(
+        msgspec.structs.replace(
+            client,
+            kind="transformer",
+            group="transformers",
+            options={**client.options, "source": client.topics[0], "members": members},
+        )
+        for client in some
+    )
+    return (*(client for client in clients if client.kind != "transactional"), *together)
 
 
 def _places(random: SeededRandom, count: int) -> tuple[NodePlace, ...]:

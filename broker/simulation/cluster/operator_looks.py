@@ -54,7 +54,7 @@ def _look(run: ClusterRun, step: ClusterStep) -> str | None:
         {
             client.option("transactional_id", client.plan.name)
             for client in run.clients
-            if client.plan.kind == "transactional"
+            if client.plan.kind in ("transactional", "transformer")
         }
     )
     topics = [topic.name for topic in run.plan.topics]

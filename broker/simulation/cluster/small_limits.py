@@ -67,9 +67,12 @@ def _expiry(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
     between two of them, and what was taken in is taken in again."""
     clients = tuple(
         replace(
-            client, group="", options={key: value for key, value in client.options.items() if key != "source"}
+            client,
+            kind="transactional",
+            group="",
+            options={key: value for key, value in client.options.items() if key != "source"},
         )
-        if client.kind == "transactional"
+        if client.kind in ("transactional", "transformer")
         else client
         for client in plan.clients
     )
