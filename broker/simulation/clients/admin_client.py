@@ -59,6 +59,8 @@ SAFE_DOWNGRADE: Final = 2
 
 _SET: Final = 0
 _DELETE: Final = 1
+BY_ASSIGNMENT: Final = -1
+"""For the counts of partitions and replicas of a topic whose replicas are named."""
 
 PATIENCE_MS: Final = 120_000
 LAST_PATIENCE_MS: Final = 20_000
@@ -189,10 +191,22 @@ class AdminClient(ClusterClient):
         return answer if isinstance(answer, DescribeQuorumResponse) else None
 
     async def create_topic(
-        self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+        assignments: Sequence[Sequence[int]] = (),
     ) -> Message | None:
+        """assignments: the replicas of each partition; none leaves them to the controller."""
         told = [CreateTopicsRequest.CreatableTopicConfig(key, value) for key, value in configs.items()]
-        topic = CreateTopicsRequest.CreatableTopic(name, partitions, replication_factor, configs=told)
+        if assignments:
+            partitions = replication_factor = BY_ASSIGNMENT
+        placed = [
+            CreateTopicsRequest.CreatableReplicaAssignment(index, list(replicas))
+            for index, replicas in enumerate(assignments)
+        ]
+        topic = CreateTopicsRequest.CreatableTopic(name, partitions, replication_factor, placed, told)
         return await self.ask_a_broker(CreateTopicsRequest(topics=[topic], timeout_ms=REQUEST_TIMEOUT_MS))
 
     async def delete_topic(self, name: str) -> Message | None:

@@ -222,7 +222,9 @@ async def _created(run: ClusterRun, random: SeededRandom, name: str, brokers: in
     configs = {"min.insync.replicas": str(min(run.plan.min_insync_replicas, replicas))}
     if random.happens(0.5):
         configs["internal.segment.bytes"] = "4000"
-    await run.admin.create_topic(name, partitions, replicas, configs)
+    await run.admin.create_topic(
+        name, partitions, replicas, configs, _placed_by_hand(run, random, partitions, replicas)
+    )
     maker = BatchMaker(random)
     for _ in range(random.between(0, MOST_BATCHES)):
         if run.admin.is_finishing:
@@ -231,6 +233,16 @@ async def _created(run: ClusterRun, random: SeededRandom, name: str, brokers: in
         batch = maker.make([run.admin.new_value() for _ in range(random.between(1, 5))], run.admin.wall_ms())
         await run.admin.ask_leader(name, index, partial(_produce, name, index, batch), limit_ms=FILL_LIMIT_MS)
         await run.admin.sleep_ms(random.between(1, LONGEST_BETWEEN_BATCHES_MS))
+
+
+def _placed_by_hand(run: ClusterRun, random: SeededRandom, partitions: int, replicas: int) -> list[list[int]]:
+    """Where the operator wants each partition; mostly nowhere in particular."""
+    image = newest_image(run.world)
+    usable = [] if image is None else usable_brokers(run, image)
+    if len(usable) < replicas or not random.happens(0.3):
+        return []
+    run.world.coverage.count("topics with replicas by hand")
+    return [some_of(random, usable, replicas) for _ in range(partitions)]
 
 
 def _produce(topic: str, index: int, batch: bytes, leader: PartitionLeader) -> ProduceRequest:
