@@ -6,8 +6,8 @@ from the newest snapshot and the headers behind it), leader epochs, high waterma
 are never split: if the offset lies within one, the whole batch is removed.
 
 The truncation itself waits for no disk. A marker (`truncation_markers`) keeps the next start from believing
-the checkpoints, and a sync is noted. Until that is done a power cut may bring the truncated records back, and
-the follower then truncates them again.
+the checkpoints, and a sync is noted, here and by a start that finds the marker. Until that is done a power
+cut may bring the truncated records back, and the follower then truncates them again.
 """
 
 from __future__ import annotations
