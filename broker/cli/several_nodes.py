@@ -16,6 +16,7 @@ import platform
 import re
 import socket
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -124,9 +125,7 @@ def _listeners(config: BrokerConfig, files: Sequence[Path]) -> list[list[Endpoin
         kept = _kept_ports(file)
         endpoints = []
         for each in base:
-            port = (
-                each.port + number * step if each.port else kept.get(each.listener) or _free_port(each.host)
-            )
+            port = each.port + number * step if each.port else _held_port(each.host, kept.get(each.listener))
             endpoints.append(replace(each, port=port))
         nodes.append(endpoints)
     ports = [each.port for endpoints in nodes for each in endpoints]
@@ -146,12 +145,31 @@ def _kept_ports(file: Path) -> Mapping[str, int]:
     return {each.listener: each.port for each in load_file(str(file)).listeners}
 
 
-def _free_port(host: str) -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind((host, 0))
-        return int(holder.getsockname()[1])
+def _held_port(host: str, kept: int | None) -> int:
+    """A port for a listener that has none in the configuration: the one that the node had before, or one that
+    the kernel gives.
+
+    It stays bound, without listening, as long as this process lives, so that the kernel gives it to nobody
+    else while the node starts or is down. The node may listen on it all the same, as both sides set
+    SO_REUSEADDR.
+    """
+    holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        holder.bind((host, kept or 0))
+    except OSError:
+        holder.close()
+        if kept is None:
+            raise
+        return kept  # somebody else listens on it, and the node will say so
+    _holders().append(holder)
+    return int(holder.getsockname()[1])
+
+
+@cache
+def _holders() -> list[socket.socket]:
+    """Those of this process."""
+    return []
 
 
 # Settings

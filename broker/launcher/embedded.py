@@ -112,10 +112,12 @@ class Broker:
             for number, arguments in enumerate(self._lives(self._folder), 1):
                 log_file = self._log_file_of(number)
                 self._nodes.append(NodeProcess(self._python, self._folder, log_file, arguments))
+                if self._count is not None:
+                    self._nodes[-1].hold_ports(Path(arguments[-1]))
             for each in self._nodes:
                 each.begin()
         except (OSError, BrokerFailed):
-            end_all(self._nodes, LAST_STOP_SECONDS)
+            clear_away(self._nodes, None, os.getpid(), LAST_STOP_SECONDS)
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         folder = None if self._keep else self._folder

@@ -11,6 +11,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from .child import LIBRARIES
 
 __all__ = ["BrokerFailed", "NodeProcess", "clear_away", "command", "end_all", "environment"]
 
+ADDRESS: Final = re.compile(r"://(?P<host>[^,]*):(?P<port>\d+)")
 READY: Final = re.compile(rb"^Barnabas is ready: node \d+ serves (?P<brokers>[^;\n]*)[;\n]", re.MULTILINE)
 LOG_TAIL_BYTES: Final = 4_000
 DYING_SECONDS: Final = 1.0
@@ -39,6 +41,26 @@ class NodeProcess:
         self.listeners: dict[str, str] = {}
         self._command = [*command(python, folder), *arguments, "--until-process-ends", str(os.getpid())]
         self._process: subprocess.Popen[bytes] | None = None
+        self._held: list[socket.socket] = []
+
+    def hold_ports(self, file: Path) -> None:
+        """Keeps the ports of the node's configuration for it, until `let_ports_go`, also while it is down:
+        clients and other nodes come back to them. They stay bound, without listening; so the kernel gives
+        them to nobody else, and the node may listen on them, as both sides set SO_REUSEADDR."""
+        lines = [line for line in file.read_text().splitlines() if line.startswith("listeners=")]
+        for host, port in ADDRESS.findall("".join(lines)):
+            holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                holder.bind((host.strip("[]"), int(port)))
+            except OSError:
+                holder.close()  # somebody else listens on it; the node will say so
+            else:
+                self._held.append(holder)
+
+    def let_ports_go(self) -> None:
+        while self._held:
+            self._held.pop().close()
 
     def begin(self) -> None:
         """Raises OSError."""
@@ -156,6 +178,7 @@ def clear_away(nodes: Sequence[NodeProcess], folder: Path | None, owner: int, ti
     end_all(nodes, timeout_seconds)
     for node in nodes:
         node.close_output()
+        node.let_ports_go()
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,15 @@ from tests.support.brokers.against import barnabas_only
 from tests.support.clients.spread import numbered_values, read_all, write_to_all
 
 pytestmark = barnabas_only
+
+
+def require_taken(address: str) -> None:
+    """Nobody else gets the port, although nobody listens on it: the node comes back to it."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+        stranger.bind((host, int(port)))
+    with socket.socket() as client, pytest.raises(ConnectionRefusedError):
+        client.connect((host, int(port)))
 
 
 def test_a_node_that_is_killed_is_replaced_and_comes_back(
@@ -24,6 +34,7 @@ def test_a_node_that_is_killed_is_replaced_and_comes_back(
         for node in (1, 2):
             cluster.kill(node)
             assert cluster.is_running
+            require_taken(cluster.bootstrap_servers.split(",")[node - 1])
             write_to_all(cluster.bootstrap_servers, topic, 3, 20, first=20 * node)
             assert cluster.create_topic(f"without-{node}", timeout_seconds=60) == f"without-{node}"
             cluster.start(node)
