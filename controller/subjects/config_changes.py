@@ -12,7 +12,9 @@ store that was renewed under the same path).
 
 With eligible leader replicas (KIP-966) `min.insync.replicas` is the cluster's: that of one broker cannot be
 set, that of the cluster cannot be taken away. Where it changes, replicas that are eligible by the old one may
-not be by the new one: the topic's eligible replicas are forgotten, or those of all topics.
+not be by the new one: the topic's eligible replicas are forgotten, or those of all topics. A partition whose
+ISR is empty keeps its own: nobody writes to it, so they have all that is committed whatever a write takes,
+and nobody else may lead it. (Apache Kafka forgets them too, and only an unclean election helps then.)
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.metadata_log.cluster import ConfigRecord
-from protocol.metadata_log.topics import ClearElrRecord
+from protocol.metadata_log.topics import ClearElrRecord, PartitionChangeRecord
 
 __all__ = ["alter_configs"]
 
@@ -71,18 +73,39 @@ def alter_configs(
         if len(records) > METADATA_RECORDS_PER_REQUEST:
             return Decision((), too_large(resources))
     if image.features.level(ELIGIBLE_LEADER_REPLICAS):
-        records += _forgotten_eligible(records)
+        records += _forgotten_eligible(image, records)
+        if len(records) > METADATA_RECORDS_PER_REQUEST:
+            return Decision((), too_large(resources))
     return Decision([] if validate_only else records, outcomes)
 
 
-def _forgotten_eligible(records: Sequence[Message]) -> list[Message]:
+def _forgotten_eligible(image: ClusterImage, records: Sequence[Message]) -> list[Message]:
     """The records that follow from changes of `min.insync.replicas`."""
     forgotten: list[Message] = []
     for record in records:
         if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS:
             is_topic = record.resource_type == ConfigResourceType.TOPIC
-            forgotten.append(ClearElrRecord(topic_name=record.resource_name if is_topic else ""))
+            name = record.resource_name if is_topic else ""
+            forgotten.append(ClearElrRecord(topic_name=name))
+            forgotten += _kept_where_none_is_in_sync(image, name)
     return forgotten
+
+
+def _kept_where_none_is_in_sync(image: ClusterImage, topic_name: str) -> list[Message]:
+    """Gives back to partitions without an ISR what is forgotten of them. An empty name means all topics."""
+    by_name = image.topics.by_name
+    topics = by_name.values() if not topic_name else [by_name[topic_name]] if topic_name in by_name else []
+    return [
+        PartitionChangeRecord(
+            index,
+            topic.id,
+            eligible_leader_replicas=list(partition.elr),
+            last_known_elr=list(partition.last_known_elr),
+        )
+        for topic in topics
+        for index, partition in topic.partitions.items()
+        if not partition.isr and (partition.elr or partition.last_known_elr)
+    ]
 
 
 def _alter(

@@ -101,9 +101,9 @@ def _min_insync_replicas(run: ClusterRun, step: ClusterStep) -> str | None:
     if topic is None:
         return None
     if not run.budget.may_change_elections or any(
-        partition.elr or not partition.isr for partition in topic.partitions.values()
+        partition.elr and partition.isr for partition in topic.partitions.values()
     ):
-        return None  # the change takes eligible replicas away (KIP-966), perhaps the last that may lead
+        return None  # the change takes eligible replicas away (KIP-966), perhaps the last that has everything
     least = 1 if run.plan.allows_unclean else run.plan.min_insync_replicas
     most = min(len(partition.replicas) for partition in topic.partitions.values())
     if most < least:

@@ -22,7 +22,7 @@ from controller.subjects.result import Decision
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
-from protocol.metadata_log.topics import TopicRecord
+from protocol.metadata_log.topics import PartitionRecord, TopicRecord
 from tests.support.rigs.controllers import one_node_config
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
@@ -150,6 +150,34 @@ def test_the_cluster_s_least_in_sync_can_be_set_with_them() -> None:
         change(TOPIC, "t", ("min.insync.replicas", SET, "2")),
     )
     assert [outcome.error for outcome in decision.response] == [0, 0]
+
+
+@pytest.mark.parametrize("of", [(TOPIC, "t"), (BROKER, "")], ids=["one topic", "all topics"])
+def test_who_may_lead_a_partition_without_an_isr_is_not_forgotten(of: tuple[int, str]) -> None:
+    """Partition 0 has a leader, 1 waits for an eligible replica, 2 for its last known leader."""
+    topic_id = bytes(15) + b"\1"
+    before = elr(
+        stored(BROKER, "", "min.insync.replicas", "1"),
+        *(
+            PartitionRecord(
+                index, topic_id, replicas=[1, 2, 3], isr=isr, leader=isr[0] if isr else -1, leader_epoch=7,
+                eligible_leader_replicas=eligible, last_known_elr=last_known,
+            )
+            for index, isr, eligible, last_known in (
+                (0, [1], [2], []), (1, [], [2, 3], [1]), (2, [], [], [1]), (3, [], [], []),
+            )
+        ),
+    )  # fmt: skip
+    decision = decide(before, change(*of, ("min.insync.replicas", SET, "2")))
+    after, _ = replay(before, decision.records, offset=20, epoch=1)
+    partitions = after.topics.by_name["t"].partitions
+    assert [(each.elr, each.last_known_elr) for each in partitions.values()] == [
+        ((), ()),
+        ((2, 3), (1,)),
+        ((), (1,)),
+        ((), ()),
+    ]
+    assert [each.leader_epoch for each in partitions.values()] == [7, 7, 7, 7]
 
 
 def test_the_policy_is_asked_last_and_of_what_is_changed_by_name() -> None:
