@@ -232,9 +232,8 @@ class LogManager:
             )  # fmt: skip
             log.durability.set_max_checkpointed_offset(partial(home.said.most, key))
             try:
-                log.durability.mark_if_checkpointed(
-                    0, 0
-                )  # an earlier log of that name may be in the checkpoints
+                # An earlier log of that name may be in the checkpoints.
+                log.durability.mark_if_checkpointed(0, 0)
             except OSError:
                 log.abandon()
                 raise

@@ -26,7 +26,6 @@ ends.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -117,8 +116,7 @@ class Broker:
             for each in self._nodes:
                 each.begin()
         except (OSError, BrokerFailed):
-            clear_away(self._nodes, None, os.getpid(), LAST_STOP_SECONDS)
-            shutil.rmtree(self._folder, ignore_errors=True)
+            clear_away(self._nodes, self._folder, os.getpid(), LAST_STOP_SECONDS)
             raise
         folder = None if self._keep else self._folder
         self._undo = weakref.finalize(self, clear_away, self._nodes, folder, os.getpid(), LAST_STOP_SECONDS)

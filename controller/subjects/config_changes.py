@@ -92,9 +92,10 @@ def _forgotten_eligible(image: ClusterImage, records: Sequence[Message]) -> list
 
 
 def _kept_where_none_is_in_sync(image: ClusterImage, topic_name: str) -> list[Message]:
-    """Gives back to partitions without an ISR what is forgotten of them. An empty name means all topics."""
+    """Gives back to partitions without an ISR what is forgotten of them. The topic exists; an empty name
+    means all of them."""
     by_name = image.topics.by_name
-    topics = by_name.values() if not topic_name else [by_name[topic_name]] if topic_name in by_name else []
+    topics = [by_name[topic_name]] if topic_name else by_name.values()
     return [
         PartitionChangeRecord(
             index,

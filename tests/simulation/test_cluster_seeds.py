@@ -105,16 +105,16 @@ def fragile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("fragile")
 def test_a_failure_is_shrunk_to_what_matters(tmp_path: Path) -> None:
-    """One step, one node that it befalls and those that must be there, and nobody else but a client without
-    whom a failing disk would not be asked; and it fails again from a file."""
+    """One step, one node that it befalls and those that must be there, nobody else; and it fails again from
+    a file. (Seeds 1 and 2 are led to steps that end no node unless a client works.)"""
     result = next(
-        result for seed in range(1, 20) if (result := run_cluster(seed, 30_000)).failure is not None
+        result for seed in range(3, 20) if (result := run_cluster(seed, 30_000)).failure is not None
     )
     told = shrink_cluster(result)
     assert told.failure is not None
     assert told.failure.rule == "nobody is killed"
     assert len(told.recipe.steps) == 1
-    assert len(told.recipe.plan.clients) <= 1
+    assert told.recipe.plan.clients == ()
     assert any("was" in line for line in told.lines)
     path = tmp_path / "run.json"
     told.recipe.write(path)

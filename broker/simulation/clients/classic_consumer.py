@@ -17,7 +17,14 @@ from typing import Final
 
 from broker.simulation.clients.classic_assignors import ASSIGNORS, COOPERATIVE, Subscriber
 from broker.simulation.clients.cluster_client import GROUP
-from broker.simulation.clients.group_consumer import GroupConsumer, Identity, Place, by_topic, commit_results
+from broker.simulation.clients.group_consumer import (
+    GroupConsumer,
+    Identity,
+    Place,
+    Position,
+    by_topic,
+    commit_results,
+)
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.seeded_random import SeededRandom
@@ -27,9 +34,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest
-from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.values import ZERO_UUID
 
 __all__ = ["ClassicConsumer"]
 
@@ -174,20 +179,7 @@ class ClassicConsumer(GroupConsumer):
     async def _commit_late(self, former: Identity, places: Sequence[Place]) -> None:
         """As if it had been on its way since the generation before. It is not written into the history, since
         it must change nothing: the rules know no such commit, and strike if a coordinator does."""
-        request = OffsetCommitRequest(
-            group_id=self.group,
-            generation_id_or_member_epoch=former.generation,
-            member_id=former.member,
-            group_instance_id=former.instance or None,
-            topics=[
-                OffsetCommitRequest.OffsetCommitRequestTopic(
-                    topic,
-                    self.metadata.topic_ids.get(topic, ZERO_UUID),
-                    [OffsetCommitRequest.OffsetCommitRequestPartition(index, 0) for index in indexes],
-                )
-                for topic, indexes in by_topic(places)
-            ],
-        )
+        request = self.commit_request(former, dict.fromkeys(places, Position(0)))
         answer = await self.ask_coordinator(self.group, GROUP, request, limit_ms=0, retries=())
         results = commit_results(answer, self.metadata.name)
         for error in set(results.values()):

@@ -319,13 +319,7 @@ class GroupConsumer(ClusterClient):
         if not asked:
             return ErrorCode.NONE
         identity = self.identity
-        request = OffsetCommitRequest(
-            group_id=self.group,
-            generation_id_or_member_epoch=identity.generation,
-            member_id=identity.member,
-            group_instance_id=identity.instance or None,
-            topics=[self._commit_topic(topic, indexes) for topic, indexes in by_topic(asked)],
-        )
+        request = self.commit_request(identity, asked)
         positions = {partition_name(place): each.offset for place, each in asked.items()}
         self._note_commit("invoke", identity, positions)
         may_be_written, deadline_ms = False, self.now_ms() + COMMIT_LIMIT_MS
@@ -366,15 +360,25 @@ class GroupConsumer(ClusterClient):
             why=why,
         )
 
-    def _commit_topic(self, topic: str, indexes: list[int]) -> OffsetCommitRequest.OffsetCommitRequestTopic:
-        partitions = [
-            OffsetCommitRequest.OffsetCommitRequestPartition(
-                index, self.positions[topic, index].offset, self.positions[topic, index].epoch
-            )
-            for index in indexes
-        ]
-        topic_id = self.metadata.topic_ids.get(topic, ZERO_UUID)
-        return OffsetCommitRequest.OffsetCommitRequestTopic(topic, topic_id, partitions)
+    def commit_request(self, identity: Identity, positions: Mapping[Place, Position]) -> OffsetCommitRequest:
+        """Of this member, for these partitions."""
+        topics = []
+        for topic, indexes in by_topic(positions):
+            partitions = [
+                OffsetCommitRequest.OffsetCommitRequestPartition(
+                    index, positions[topic, index].offset, positions[topic, index].epoch
+                )
+                for index in indexes
+            ]
+            topic_id = self.metadata.topic_ids.get(topic, ZERO_UUID)
+            topics.append(OffsetCommitRequest.OffsetCommitRequestTopic(topic, topic_id, partitions))
+        return OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=identity.generation,
+            member_id=identity.member,
+            group_instance_id=identity.instance or None,
+            topics=topics,
+        )
 
     # Reading
 

@@ -12,7 +12,7 @@ find each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -44,9 +44,8 @@ def _move_broker(run: ClusterRun, step: ClusterStep) -> str | None:
     node, random = brokers[step.whom % len(brokers)], step.random()
     port = _other(BROKER_PORTS, node.place.broker_port)
     place = msgspec.structs.replace(node.place, broker_port=port)
-    if random.below(2) and node.is_ready:
-        return _moved(node, place, _in_order(run, node, random))
-    return _moved(node, place, _without_order(run, node, random))
+    in_order = random.below(2) > 0 and node.is_ready
+    return _moved(run, node, place, random, in_order=in_order)
 
 
 def _move_controller(run: ClusterRun, step: ClusterStep) -> str | None:
@@ -57,7 +56,7 @@ def _move_controller(run: ClusterRun, step: ClusterStep) -> str | None:
     node, random = controllers[step.whom % len(controllers)], step.random()
     port = _other(CONTROLLER_PORTS, node.place.controller_port)
     place = msgspec.structs.replace(node.place, controller_port=port)
-    return _moved(node, place, _without_order(run, node, random))
+    return _moved(run, node, place, random)
 
 
 def _may_move(node: SimulatedNode) -> bool:
@@ -68,28 +67,22 @@ def _other(ports: tuple[int, int], port: int) -> int:
     return ports[1 - ports.index(port)]
 
 
-def _moved(node: SimulatedNode, place: NodePlace, end_life: Callable[[], str | None]) -> str | None:
+def _moved(
+    run: ClusterRun, node: SimulatedNode, place: NodePlace, random: SeededRandom, *, in_order: bool = False
+) -> str | None:
     """Ends a life, so that the next one is at another place; None if this life must go on."""
+    down_ms = drawn_duration_ms(random, most_ms=LONGEST_DOWN_MS)
     former, node.place = node.place, place
-    how = end_life()
+    how: str | None = "is asked to stop"
+    if in_order:
+        run.world.restarts.after(node, down_ms)
+        node.machine.stop()
+    else:
+        how = end_without_order(run, node, random, down_ms)
     if how is None:
         node.place = former
         return None
     return f"{node} {how}, and comes back at ports {place.broker_port} and {place.controller_port}"
-
-
-def _in_order(run: ClusterRun, node: SimulatedNode, random: SeededRandom) -> Callable[[], str]:
-    def end_life() -> str:
-        run.world.restarts.after(node, drawn_duration_ms(random, most_ms=LONGEST_DOWN_MS))
-        node.machine.stop()
-        return "is asked to stop"
-
-    return end_life
-
-
-def _without_order(run: ClusterRun, node: SimulatedNode, random: SeededRandom) -> Callable[[], str | None]:
-    down_ms = drawn_duration_ms(random, most_ms=LONGEST_DOWN_MS)
-    return lambda: end_without_order(run, node, random, down_ms)
 
 
 ADDRESS_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(

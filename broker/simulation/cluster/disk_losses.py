@@ -26,10 +26,10 @@ from broker.simulation.cluster.membership_changes import (
     has_directory,
     may_change_voters,
     quorum_now,
+    voters_now,
 )
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from controller.raft.identity import ReplicaKey
-from controller.raft.transitions import Role
 
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
@@ -42,7 +42,7 @@ LONGEST_DOWN_MS: Final = 10_000
 
 def _lose_controllers_disk(run: ClusterRun, step: ClusterStep) -> str | None:
     world = run.world
-    voters = _voters(run)
+    voters = [voter.key for voter in voters_now(run)]
     if not may_change_voters(run) or len(voters) < LEAST_VOTERS:
         return None
     if any(voter.id not in world.nodes for voter in voters):
@@ -57,13 +57,6 @@ def _lose_controllers_disk(run: ClusterRun, step: ClusterStep) -> str | None:
     node.format()
     run.admin.carry_out(_replaced(run, node, voter))
     return f"{node} loses its disk and its vote, and starts with an empty one"
-
-
-def _voters(run: ClusterRun) -> list[ReplicaKey]:
-    """As the leader of the latest epoch has them; none while nobody leads."""
-    replicas = [node.quorum_replica for node in run.world.nodes.values()]
-    leading = [raft for raft in replicas if raft is not None and raft.role is Role.LEADER]
-    return max(leading, key=lambda raft: raft.epoch).voters.replica_keys() if leading else []
 
 
 async def _replaced(run: ClusterRun, node: SimulatedNode, lost: ReplicaKey) -> None:

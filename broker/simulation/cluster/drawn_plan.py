@@ -86,22 +86,23 @@ def _sharing_an_id(random: SeededRandom, clients: tuple[ClientPlan, ...]) -> tup
     twice: each new incarnation fences the other's."""
     if random.below(4):
         return clients
-    shared = {"transactional_id": "shared"}
-    return tuple(
-        msgspec.structs.replace(client, options={**client.options, **shared})
-        if client.kind == "transactional"
-        else client
-        for client in clients
-    )
+    return _with_option(clients, "transactional", "transactional_id", "shared")
 
 
 def _committing_late(random: SeededRandom, clients: tuple[ClientPlan, ...]) -> tuple[ClientPlan, ...]:
     """In some seeds commits of a classic group overtake each other, so that one comes too late."""
     if random.below(3):
         return clients
+    return _with_option(clients, "classic_consumer", "late_commits", "true")
+
+
+def _with_option(
+    clients: tuple[ClientPlan, ...], kind: str, option: str, value: str
+) -> tuple[ClientPlan, ...]:
+    """All clients, those of the kind with this option."""
     return tuple(
-        msgspec.structs.replace(client, options={**client.options, "late_commits": "true"})
-        if client.kind == "classic_consumer"
+        msgspec.structs.replace(client, options={**client.options, option: value})
+        if client.kind == kind
         else client
         for client in clients
     )

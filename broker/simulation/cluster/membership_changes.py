@@ -28,6 +28,7 @@ from broker.simulation.seeded_random import SeededRandom
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.raft.identity import Address
 from controller.raft.transitions import Role
+from controller.raft.voters import Voter
 from protocol.messages.describe_quorum import DescribeQuorumResponse
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ __all__ = [
     "may_change_voters",
     "moves_from_former_nodes",
     "quorum_now",
+    "voters_now",
 ]
 
 MOST_NEW_NODES: Final = 2
@@ -289,19 +291,21 @@ def may_change_voters(run: ClusterRun) -> bool:
     )
 
 
-def _all_are_known(run: ClusterRun) -> bool:
-    """Whether the leader of the quorum has the present address of every voter."""
+def voters_now(run: ClusterRun) -> list[Voter]:
+    """As the leader of the latest epoch has them; none while nobody leads."""
     replicas = [node.quorum_replica for node in run.world.nodes.values()]
     leading = [raft for raft in replicas if raft is not None and raft.role is Role.LEADER]
-    if not leading:
-        return False
-    for voter in max(leading, key=lambda raft: raft.epoch).voters.by_id.values():
-        node = run.world.nodes.get(voter.key.id)
-        if node is None:
-            return False
-        if voter.endpoints[CONTROLLER_LISTENER] != Address(node.place.host, node.place.controller_port):
-            return False
-    return True
+    return list(max(leading, key=lambda raft: raft.epoch).voters.by_id.values()) if leading else []
+
+
+def _all_are_known(run: ClusterRun) -> bool:
+    """Whether the leader of the quorum has the present address of every voter."""
+    voters, nodes = voters_now(run), run.world.nodes
+    return bool(voters) and all(
+        (node := nodes.get(voter.key.id)) is not None
+        and voter.endpoints[CONTROLLER_LISTENER] == Address(node.place.host, node.place.controller_port)
+        for voter in voters
+    )
 
 
 def _first_voters(run: ClusterRun) -> int:
