@@ -86,6 +86,11 @@ class ClusterByHand:
     def hosted(self, node: SimulatedNode) -> Partition:
         return next(each for each in node.partitions if each.topic == TOPIC)
 
+    def epoch_in_image(self, node: SimulatedNode) -> int:
+        """The partition epoch that a broker has read in the metadata log."""
+        assert node.image is not None
+        return node.image.topics.by_name[TOPIC].partitions[0].partition_epoch
+
     def is_unfenced(self, node: SimulatedNode) -> bool:
         """In its present life, by what others know."""
         image = newest_image(self.world)

@@ -85,6 +85,15 @@ def _drops_who_leaves(patch: Patch) -> None:
     patch.setattr(PendingShrinkIsr, "maximal_isr", property(maximal))
 
 
+def _forgets_for_a_late_image(patch: Patch) -> None:
+    """As Apache Kafka's `Partition.makeLeader`."""
+
+    def follow(genuine: Any, self: Leader, replicas: Any, isr: tuple[int, ...], *, is_newer: bool) -> None:
+        genuine(self, replicas, isr, is_newer=True)
+
+    wrapped(patch, Leader, "follow_image", follow)
+
+
 def _takes_anybody_in(patch: Patch) -> None:
     def ask(self: Partition, state: Leader, replica_id: int, replica: ReplicaState) -> None:
         is_settled = isinstance(state.partition_state, CommittedPartitionState)
@@ -285,6 +294,13 @@ REPLICATION_MUTANTS = (
         _drops_who_leaves,
         "leader is deposed",
         1,
+    ),
+    ClusterMutant(
+        "forgets who is about to join for a late image",
+        partition_rules.NOT_HELD,
+        _forgets_for_a_late_image,
+        "image is late",
+        3,
     ),
     ClusterMutant(
         "takes in who has not caught up",
