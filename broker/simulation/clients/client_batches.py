@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from broker.simulation.seeded_random import SeededRandom
 from protocol.messages.fetch import FetchResponse
@@ -31,11 +32,20 @@ _CODEC_WEIGHTS: Final = (6, 1, 1, 1, 1)
 
 
 class BatchMaker:
-    """Batches whose sizes and codecs are drawn. codecs: whether they may be compressed."""
+    """Batches whose sizes and codecs are drawn. codecs: whether they may be compressed. keys: how many keys
+    the records have in all, for topics that are compacted; 0 for one of its own for each record, None for
+    none."""
 
-    def __init__(self, random: SeededRandom, *, codecs: bool = True) -> None:
+    def __init__(self, random: SeededRandom, *, codecs: bool = True, keys: int | None = None) -> None:
         self._random = random
         self._codecs = codecs
+        self._keys = keys
+
+    def key_of(self, value: str) -> str:
+        """Of the record with this value; empty if records have no keys."""
+        if self._keys is None:
+            return ""
+        return f"key-{crc32(value.encode()) % self._keys}" if self._keys else value
 
     def make(
         self,
@@ -50,7 +60,14 @@ class BatchMaker:
         codec = _CODECS[self._random.weighted(_CODEC_WEIGHTS)] if self._codecs else NONE
         return bytes(
             build_batch(
-                [SimpleRecord(value=self._stuffed(value), timestamp=timestamp_ms) for value in values],
+                [
+                    SimpleRecord(
+                        key=self.key_of(value).encode() or None,
+                        value=self._stuffed(value),
+                        timestamp=timestamp_ms,
+                    )
+                    for value in values
+                ],
                 codec=codec,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,

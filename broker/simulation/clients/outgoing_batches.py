@@ -27,16 +27,19 @@ Place = tuple[str, int]
 
 
 class OutgoingBatch:
-    """values: of its records, in their order. data: the batch as it is sent, each time the same.
+    """values, keys: of its records, in their order. data: the batch as it is sent, each time the same.
 
     code: of the last answer; None if there was none. is_sent: whether it may have reached a broker at all.
     is_uncertain: some try of it may have been written without anybody saying so.
     outcome: what has become of it; empty while that is open.
     """
 
-    def __init__(self, place: Place, values: Sequence[str], data: bytes, base_sequence: int = -1) -> None:
+    def __init__(
+        self, place: Place, values: Sequence[str], keys: Iterable[str], data: bytes, base_sequence: int = -1
+    ) -> None:
         self.place = place
         self.values = tuple(values)
+        self.keys = tuple(keys)
         self.data = data
         self.base_sequence = base_sequence
         self.code: int | None = None
@@ -62,8 +65,8 @@ class OutgoingBatch:
         topic, partition = self.place
         base = self.base_offset
         return [
-            Record(f"{topic}-{partition}", value, None if base is None else base + index)
-            for index, value in enumerate(self.values)
+            Record(f"{topic}-{partition}", value, None if base is None else base + index, key)
+            for index, (value, key) in enumerate(zip(self.values, self.keys, strict=True))
         ]
 
 

@@ -56,11 +56,15 @@ def make_producer(world: ClusterWorld, plan: ClientPlan, bootstrap: Sequence[str
 
 
 class WritingClient(ClusterClient):
-    """Writes, pauses, and writes again. Options: `pause_ms`, and `codecs` false if nothing is compressed."""
+    """Writes, pauses, and writes again. Options: `pause_ms`, `codecs` false if nothing is compressed, `keys`
+    where records have keys (`BatchMaker`)."""
 
     def __init__(self, world: ClusterWorld, plan: ClientPlan, bootstrap: Sequence[str]) -> None:
         super().__init__(world, plan, bootstrap)
-        self.maker = BatchMaker(self.random, codecs=self.option("codecs") != "false")
+        keys = self.option("keys")
+        self.maker = BatchMaker(
+            self.random, codecs=self.option("codecs") != "false", keys=int(keys) if keys else None
+        )
         self._pause_ms = int(self.option("pause_ms", str(PAUSE_MS)))
 
     async def run(self) -> None:
@@ -115,7 +119,8 @@ class PlainProducer(WritingClient):
         batches = []
         for place in await self.some_places():
             values = self.some_values()
-            batches.append(OutgoingBatch(place, values, self.maker.make(values, self.wall_ms())))
+            keys = map(self.maker.key_of, values)
+            batches.append(OutgoingBatch(place, values, keys, self.maker.make(values, self.wall_ms())))
         if not batches:
             return
         self.history.begin_write([record for batch in batches for record in batch.records])
@@ -215,7 +220,7 @@ class IdempotentProducer(WritingClient):
             producer_epoch=self.producer_epoch,
             base_sequence=sequence,
         )
-        return OutgoingBatch(place, values, data, sequence)
+        return OutgoingBatch(place, values, map(self.maker.key_of, values), data, sequence)
 
     async def _get_producer_id(self) -> bool:
         answer = await self.ask_any(InitProducerIdRequest(None, 0))

@@ -91,7 +91,7 @@ class TransactionalSession:
             base_sequence=sequence,
             transactional=True,
         )
-        return OutgoingBatch(place, values, data, sequence)
+        return OutgoingBatch(place, values, map(self._maker.key_of, values), data, sequence)
 
     # Within a transaction. Each returns why it failed, or nothing if it is done.
 

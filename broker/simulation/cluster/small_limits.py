@@ -3,6 +3,8 @@
     metadata       snapshots every few seconds, small segments, and little kept before the latest snapshot: a
                    node that was away fetches a snapshot
     logs           small segments and indexes of the topics that clients write
+    compaction     these topics are compacted all the time, so that copies of one log differ; their records
+                   have keys, few or each its own
     sessions       few places for fetch sessions, so that followers and readers lose theirs
     expiry         ids of transactions and offsets of groups that nobody uses are forgotten
 
@@ -57,6 +59,22 @@ def _logs(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
     return replace(plan, topics=topics)
 
 
+def _compaction(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
+    configs = {
+        "cleanup.policy": random.one_of(("compact", "compact,delete")),
+        "internal.segment.bytes": random.one_of(("4000", "20000")),
+        "min.cleanable.dirty.ratio": random.one_of(("0", "0.5")),
+        "delete.retention.ms": random.one_of(("0", "5000", "86400000")),
+        "file.delete.delay.ms": "1000",
+    }
+    keys = random.one_of(("0", "5", "40"))
+    topics = tuple(replace(topic, configs={**topic.configs, **configs}) for topic in plan.topics)
+    clients = tuple(replace(client, options={**client.options, "keys": keys}) for client in plan.clients)
+    return replace(plan, topics=topics, clients=clients).with_properties(
+        {"log.cleaner.backoff.ms": random.one_of(("1000", "5000"))}
+    )
+
+
 def _sessions(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
     slots = random.one_of(("0", "1", "2", "4"))
     return plan.with_properties({"max.incremental.fetch.session.cache.slots": slots})
@@ -87,6 +105,12 @@ def _expiry(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
 
 
 SMALL_LIMITS: Final[Mapping[str, tuple[int, Change]]] = MappingProxyType(
-    {"metadata": (2, _metadata), "logs": (3, _logs), "sessions": (3, _sessions), "expiry": (4, _expiry)}
+    {
+        "metadata": (2, _metadata),
+        "logs": (3, _logs),
+        "sessions": (3, _sessions),
+        "expiry": (4, _expiry),
+        "compaction": (4, _compaction),
+    }
 )
 """By name: one of so many seeds has them, and what they make of a plan."""

@@ -19,12 +19,14 @@ __all__ = ["Evidence", "KnownWrite", "Reading", "Sighting"]
 
 
 class KnownWrite(NamedTuple):
-    """A record as its producer knows it. The offset is None if the producer was not told."""
+    """A record as its producer knows it. The offset is None if the producer was not told; the key is empty
+    where nothing is compacted."""
 
     operation: Operation
     value: str
     partition: str
     offset: int | None
+    key: str
 
     @property
     def is_acknowledged(self) -> bool:
@@ -76,6 +78,11 @@ class Reading:
     def values(self) -> frozenset[str]:
         return frozenset(each.value for each in self.sightings)
 
+    @property
+    def last_line(self) -> int:
+        """The last one that tells of it."""
+        return max(self.end_line, self.line, *(each.line for each in self.sightings[-1:]))
+
     @cached_property
     def beyond(self) -> int:
         """The first offset of which this reading does not say whether something visible is there."""
@@ -112,7 +119,7 @@ class Evidence:
                         f"line {operation.begun + 1}: {record.value} is written for a second time"
                     )
                 self.writes[record.value] = KnownWrite(
-                    operation, record.value, record.partition, record.offset
+                    operation, record.value, record.partition, record.offset, record.key
                 )
         current: dict[tuple[str, str], Reading] = {}
         isolations: dict[str, str] = {}
@@ -203,9 +210,33 @@ class Evidence:
                 found[write.partition].append(write)
         return found
 
+    @cached_property
+    def _of_key(self) -> dict[tuple[str, str], list[tuple[int, KnownWrite]]]:
+        """By partition and key, the records that may be visible and whose offset is known, the last first."""
+        found: dict[tuple[str, str], list[tuple[int, KnownWrite]]] = defaultdict(list)
+        for partition, places in self.places.items():
+            for offset, value in reversed(places):
+                write = self.writes.get(value)
+                if write is not None and write.key and write.operation.may_be_visible:
+                    found[partition, write.key].append((offset, write))
+        return found
+
+    def is_superseded(self, write: KnownWrite, offset: int | None, line: int) -> bool:
+        """Whether compaction may have taken a record away before a line, since a later one has its key."""
+        return bool(write.key) and any(
+            later is not write and later.operation.begun < line
+            for later_offset, later in self._of_key.get((write.partition, write.key), ())
+            if offset is None or later_offset > offset
+        )
+
     def passed_by(self, reading: Reading) -> Iterator[tuple[KnownWrite, int | None]]:
         """The writes that must be visible and that a reading has gone past without having seen them, with
         the offset, as far as it is known."""
+        for write, offset in self._unseen(reading):
+            if not self.is_superseded(write, offset, reading.last_line):
+                yield write, offset
+
+    def _unseen(self, reading: Reading) -> Iterator[tuple[KnownWrite, int | None]]:
         places = self.places.get(reading.partition, [])
         first = bisect_left(places, (reading.begin, ""))
         for offset, value in places[first : bisect_left(places, (reading.beyond, ""))]:

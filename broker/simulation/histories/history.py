@@ -71,12 +71,14 @@ OF_ONE_LINE: Final = frozenset({"poll", "assign", "end", "own", "reset"})
 _OF_GROUPS: Final = frozenset({"commit", "committed"})
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
-    """One record, in a partition named as `topic-0`; offset: None if nobody was told where it is."""
+class Record(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """One record, in a partition named as `topic-0`; offset: None if nobody was told where it is. key: of
+    what is written to a topic that is compacted, where a later record of the same key may take its place."""
 
     partition: str
     value: str
     offset: int | None = None
+    key: str = ""
 
     def __str__(self) -> str:
         return f"{self.value} in {self.partition}" + (f" at {self.offset}" if self.offset is not None else "")

@@ -221,8 +221,12 @@ def groups_consume_once(known: Evidence) -> Iterator[Anomaly]:
     for (group, partition), operations in taken.items():
         last = max(operations)
         for offset, value in known.places.get(partition, ()):
-            is_left_out = offset < last and offset not in operations and known.seen(value)
-            if is_left_out and offset not in perhaps[group, partition]:
+            if offset >= last or offset in operations or offset in perhaps[group, partition]:
+                continue
+            write = known.writes.get(value)
+            if write is not None and known.is_superseded(write, offset, operations[last].lines[-1]):
+                continue
+            if known.seen(value):
                 yield Anomaly(
                     NEVER_CONSUMED,
                     f"{value} of {partition}@{offset} is taken in by no committed transaction of {group}, "

@@ -31,7 +31,8 @@ _MARKER_BITS: Final = CONTROL_BIT | TRANSACTIONAL_BIT
 class SeenBatch(NamedTuple):
     """A batch by its header. The checksum stands for the records in it.
 
-    marker: what it says of a transaction, if it is a control batch that does.
+    marker: what it says of a transaction, if it is a control batch that does; the cleaner leaves the last
+    batch of a producer without its record.
     """
 
     base_offset: int
@@ -151,8 +152,9 @@ class SeenLog:
                 break
             marker = None
             if attributes & _MARKER_BITS == _MARKER_BITS:
-                record = next(iter(batch_records(content[position : position + length + LOG_OVERHEAD_BYTES])))
-                marker = read_marker(record.key, record.value)
+                data = content[position : position + length + LOG_OVERHEAD_BYTES]
+                record = next(iter(batch_records(data)), None)
+                marker = None if record is None else read_marker(record.key, record.value)
             batches.append(
                 SeenBatch(
                     base, base + delta, epoch, crc, producer_id, producer_epoch, sequence, attributes, marker

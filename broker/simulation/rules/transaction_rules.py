@@ -126,11 +126,11 @@ class TransactionRules:
         if model is None or is_new:
             model = self._models[log] = _Model(log.readings)
         aborted = len(model.aborted)
-        merged_end, log_start = replica.partition.committed.merged_end, replica.now.log_start_offset
+        whole_from = max(replica.partition.committed.merged_end, replica.now.log_start_offset)
         for batch in log.batches[model.count :]:
             if batch.producer_id >= 0:
                 known = model.producers.get(batch.producer_id)
-                if known is not None and batch.base_offset >= merged_end and known.last_offset >= log_start:
+                if known is not None and known.last_offset >= whole_from:
                     self._judge(replica, known, batch)
                 _take(model, known, batch, was_there=is_new)
         model.count = len(log.batches)
@@ -158,8 +158,9 @@ class TransactionRules:
             return
         self._count("looked at: sequence of a producer")
         is_new = batch.producer_epoch > known.epoch
-        if not is_new and known.sequence < 0 and not replica.log.is_from_the_beginning:
-            return  # of this epoch only a marker is left, what came before it has been deleted
+        is_whole = replica.log.is_from_the_beginning and not replica.partition.committed.merged_end
+        if not is_new and known.sequence < 0 and not is_whole:
+            return  # of this epoch only a marker is left, what came before it was deleted or compacted
         expected = 0 if is_new else _after(known.sequence)
         if batch.base_sequence != expected:
             raise Violation(
