@@ -7,7 +7,7 @@ about once, and each growth asks the memory pool.
 
 from __future__ import annotations
 
-from broker.network.memory import MemoryHolder, RequestMemory
+from broker.network.memory import GrowingHolder, MemoryHolder, RequestMemory
 from config.limits import LARGE_FRAME_FIRST_BYTES, LARGE_FRAME_GROWTH
 from protocol.errors import InvariantViolated
 
@@ -22,7 +22,7 @@ class LargeFrame:
     __slots__ = ("_holder", "_memory", "buffer", "filled_bytes", "size_bytes")
 
     def __init__(
-        self, memory: RequestMemory, holder: MemoryHolder, size_bytes: int, begun: memoryview
+        self, memory: RequestMemory, holder: GrowingHolder, size_bytes: int, begun: memoryview
     ) -> None:
         self._memory = memory
         self._holder = holder

@@ -8,9 +8,10 @@ large frames have left for the next ones.
 * A tail is already in memory when its size is known, so it is entered without asking. What limits it is the
   size of a read: when the pool is full, a read takes 16 KiB at most.
 * A large frame asks before it grows. When the pool is full it waits (its connection is not read) until others
-  have given back. The eldest holder never waits: of all frames that are half here, one at least can always be
-  completed, so the pool cannot be locked by frames that wait for each other. At worst the pool is exceeded by
-  one request.
+  have given back. The eldest frame that grows never waits: of all frames that are half here, one at least can
+  always be completed, so the pool cannot be locked by frames that wait for each other. Where its peer has sent
+  nothing for a second, and may be gone, another frame takes its place. At worst the pool is exceeded by one
+  request, and where peers fall silent by as much again as it may hold.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from config.limits import (
 SCARCE_READ_BYTES: Final = 16 * 1024
 """The most bytes that one read takes while the pool is full."""
 
+_SILENT_NS: Final = 1_000_000_000
+"""A frame of which nothing has come for so long holds up no other one."""
+
 _POISON: Final = 0xDD
 
 
@@ -37,6 +41,15 @@ class MemoryHolder(Protocol):
 
     def memory_freed(self) -> None:
         """Called when the pool has room again; the holder asks for memory once more."""
+        ...
+
+
+class GrowingHolder(MemoryHolder, Protocol):
+    """One whose frame is still arriving."""
+
+    @property
+    def now_ns(self) -> int:
+        """When bytes of it came last, in monotonic nanoseconds."""
         ...
 
 
@@ -58,6 +71,8 @@ class RequestMemory:
         self.poison = poison
         self.full = False
         self._held: dict[MemoryHolder, int] = {}
+        self._growing: dict[MemoryHolder, GrowingHolder] = {}
+        """Those of large frames, the eldest first."""
         self._waiting: dict[MemoryHolder, None] = {}
         self._spares: list[bytearray] = []
         self.spare_bytes = 0
@@ -110,6 +125,8 @@ class RequestMemory:
         before = self._held.pop(holder, 0) if size_bytes == 0 else self._held.get(holder, 0)
         if size_bytes:
             self._held[holder] = size_bytes
+        else:
+            self._growing.pop(holder, None)
         self.used_bytes += size_bytes - before
         self._waiting.pop(holder, None)
         full = self.used_bytes >= self.bound_bytes
@@ -119,15 +136,27 @@ class RequestMemory:
         if self._waiting and size_bytes < before:
             self._wake()
 
-    def may_grow(self, holder: MemoryHolder, size_bytes: int) -> bool:
+    def may_grow(self, holder: GrowingHolder, size_bytes: int) -> bool:
         """Whether the holder may have `size_bytes` in all. If not, `memory_freed` tells it when to ask
         again."""
         before = self._held.get(holder, 0)
         fits = self.used_bytes - before + size_bytes <= self.bound_bytes
-        if not fits and self._held and next(iter(self._held)) is not holder:
+        if not fits and not self._may_exceed(holder):
             self._waiting[holder] = None
             return False
         self.hold(holder, size_bytes)
+        self._growing[holder] = holder
+        return True
+
+    def _may_exceed(self, holder: GrowingHolder) -> bool:
+        """Whether it is the eldest that grows, or takes the place of one that is silent."""
+        eldest = next(iter(self._growing.values()), holder)
+        if eldest is holder:
+            return True
+        if holder.now_ns - eldest.now_ns < _SILENT_NS or self.used_bytes >= 2 * self.bound_bytes:
+            return False
+        others = [each for each in self._growing.values() if each not in (eldest, holder)]
+        self._growing = {each: each for each in (holder, *others, eldest)}
         return True
 
     def overwrite(self) -> None:

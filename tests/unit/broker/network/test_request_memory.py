@@ -78,6 +78,47 @@ def test_half_frames_never_lock_each_other_out() -> None:
     assert rig.memory.waiting == 0
 
 
+def test_the_tail_of_a_small_frame_holds_up_no_large_one() -> None:
+    """Nobody can complete it but its peer, which may be gone."""
+    rig = small_pool(256 * KIB)
+    rig.feed(other("never to be completed")[:10])
+    frame = other("x" * 400 * KIB)
+    busy = rig.another(RecordingWire())
+    assert rig.feed(frame, busy) == len(frame), "a request that is larger than the pool goes through alone"
+    assert rig.service.requests == ["x" * 400 * KIB]
+
+
+def test_a_silent_half_frame_holds_up_others_for_a_second() -> None:
+    rig = small_pool(512 * KIB)
+    frame = other("x" * 400 * KIB)
+    rig.feed(frame[: 150 * KIB])
+    busy = [rig.another(RecordingWire()) for _ in range(2)]
+    at = [rig.feed(frame, each) for each in busy]
+    assert [each.holds for each in busy] == [AWAITS_MEMORY] * 2
+    rig.clock.move(1_500)
+    newcomer = rig.another(RecordingWire())
+    assert rig.feed(frame, newcomer) == len(frame)
+    rig.timers.run_soon()
+    for each, taken in zip(busy, at, strict=True):
+        while taken < len(frame):
+            count = rig.feed(frame[taken:], each)
+            rig.timers.run_soon()
+            assert count, "it went on when the newcomer was through"
+            taken += count
+    assert len(rig.service.requests) == 3
+    assert rig.memory.used_bytes <= 512 * KIB
+    rig.feed(frame[150 * KIB :])
+    assert (len(rig.service.requests), rig.memory.used_bytes, rig.memory.waiting) == (4, 0, 0)
+
+
+def test_silent_half_frames_never_take_more_than_twice_the_bound() -> None:
+    rig = small_pool(256 * KIB)
+    for _ in range(20):
+        rig.feed(other("x" * 400 * KIB)[: 390 * KIB], rig.another(RecordingWire()))
+        rig.clock.move(1_500)
+    assert rig.memory.used_bytes <= 2 * 256 * KIB + 400 * KIB + 20 * 64 * KIB
+
+
 def test_reads_are_small_while_the_pool_is_full() -> None:
     rig = small_pool(128 * KIB)
     rig.feed(other("x" * 300 * KIB)[: 128 * KIB])
