@@ -9,9 +9,9 @@ large frames have left for the next ones.
   size of a read: when the pool is full, a read takes 16 KiB at most.
 * A large frame asks before it grows. When the pool is full it waits (its connection is not read) until others
   have given back. The eldest frame that grows never waits: of all frames that are half here, one at least can
-  always be completed, so the pool cannot be locked by frames that wait for each other. Where its peer has sent
-  nothing for a second, and may be gone, another frame takes its place. At worst the pool is exceeded by one
-  request, and where peers fall silent by as much again as it may hold.
+  always be completed, so the pool cannot be locked by frames that wait for each other. Where its peer has
+  sent nothing for a second, and may be gone, another frame takes its place. At worst the pool is exceeded by
+  one request, and where peers fall silent by as much again as it may hold.
 """
 
 from __future__ import annotations

@@ -77,7 +77,11 @@ class WorkerPool:
         """See `storage.jobs.Workers`."""
         orders = [_encoded(job, plan, 0) for plan in plans]
         with ThreadPoolExecutor(at_once, thread_name_prefix="worker") as threads:
-            answers = list(threads.map(partial(self._call, tell=tell), orders))
+            try:
+                answers = list(threads.map(partial(self._call, tell=tell), orders))
+            except BaseException:  # Ctrl-C: the threads would wait for their workers first
+                self.close()
+                raise
         self.release_idle()
         return [_decoded(job, answer) for answer in answers]
 
@@ -108,7 +112,10 @@ class WorkerPool:
 
     def _call(self, order: bytes, tell: Callable[[str], None]) -> bytes | JobFailed:
         """Runs in a thread: sends bytes to a worker, and returns the bytes of its answer (see `wire`)."""
-        worker = self._take()
+        try:
+            worker = self._take()
+        except OSError as error:
+            return JobFailed(f"no worker process could be started: {error}")
         if worker is None:
             return JobFailed("the broker is stopping")
         try:

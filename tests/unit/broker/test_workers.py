@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from broker.ports.files import RealFiles
 from broker.workers import child
+from broker.workers import pool as pool_module
 from broker.workers.child import Order
 from broker.workers.child_process import ChildProcess
 from broker.workers.pool import WorkerPool, start_worker
@@ -171,6 +173,51 @@ def test_a_pool_reuses_and_lets_go(tmp_path: Path) -> None:
         assert [str(result) for result in pool_results] == ["the broker is stopping"] * 2
 
     asyncio.run(scenario())
+
+
+def test_a_process_that_cannot_be_started_is_a_failed_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the operating system allows no more of them: whoever waits must hear of it."""
+
+    def refuse() -> ChildProcess:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    async def scenario() -> list[Counted | JobFailed]:
+        pool = WorkerPool(asyncio.get_running_loop(), 1)
+        results: list[Counted | JobFailed] = []
+        try:
+            pool.submit(COUNT, Count("nowhere"), results.append)
+            while not results:
+                await asyncio.sleep(0.01)
+            return results + pool.run_all(COUNT, [Count("a")], 1, print)
+        finally:
+            pool.close()
+
+    monkeypatch.setattr(pool_module, "start_worker", refuse)
+    texts = [str(each) for each in asyncio.run(scenario())]
+    reason = "no worker process could be started: [Errno 11] Resource temporarily unavailable"
+    assert texts == [reason] * 2
+
+
+def test_ctrl_c_does_not_wait_for_the_work_of_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = ChildProcess([sys.executable, "-c", "import time; time.sleep(600)"], name="child")
+    monkeypatch.setattr(pool_module, "start_worker", lambda: silent)
+    loop = asyncio.new_event_loop()
+    pool = WorkerPool(loop, 1)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupt() -> None:
+        while not pool.pids:
+            time.sleep(0.01)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        pool.run_all(COUNT, [Count("a"), Count("b")], 1, print)
+    interrupting.join()
+    loop.close()
+    assert not silent.is_alive
 
 
 def test_the_direct_side_does_the_same(tmp_path: Path) -> None:
