@@ -238,22 +238,15 @@ def test_a_parent_that_is_killed_leaves_no_orphan(tmp_path: Path) -> None:
 
 def test_ctrl_c_ends_both(tmp_path: Path) -> None:
     code = "import time\nfrom barnabas import Broker\nwith Broker() as kafka:\n"
-    code += "    print(kafka.pid, flush=True)\n    time.sleep(600)\n"
+    code += "    print(kafka.pid, flush=True)\n    while True:\n        time.sleep(0.1)\n"
+    # One long sleep would be slept to its end if the signal came after Python's last look for signals and
+    # before the call of the operating system.
     program = stranger(tmp_path, code)
     assert program.stdout is not None
     pid = int(program.stdout.readline())
     assert os.getpgid(pid) != os.getpgid(program.pid), "a terminal's Ctrl-C reaches the program alone"
     program.send_signal(signal.SIGINT)
-    try:
-        _, err = program.communicate(timeout=120)
-    except subprocess.TimeoutExpired:
-        # It happened once on a busy machine that a program slept on; which signals it blocks, ignores and
-        # handles then, and what it has told, is to be known when it happens again.
-        signals = [
-            line for line in Path(f"/proc/{program.pid}/status").read_text().splitlines() if "Sig" in line
-        ]
-        program.kill()
-        pytest.fail(f"SIGINT did not end the program: {signals}, {program.communicate()}")
+    _, err = program.communicate(timeout=120)
     assert "KeyboardInterrupt" in err
     assert not psutil.pid_exists(pid)
     await_absence(tmp_path)
