@@ -33,7 +33,6 @@ import argparse
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -264,7 +263,9 @@ class BatchProgress:
             )
 
 
-def watch(queries: Sequence[StreamingQuery], progress: BatchProgress, stop: threading.Event) -> None:
+def watch(
+    queries: Sequence[StreamingQuery], progress: BatchProgress, is_stop_asked: Callable[[], bool]
+) -> None:
     """Waits until all queries have ended, one has failed (its error is raised), or a stop was asked for."""
 
     def report() -> None:
@@ -273,9 +274,9 @@ def watch(queries: Sequence[StreamingQuery], progress: BatchProgress, stop: thre
 
     stopping = False
     while not stopping and any(query.isActive for query in queries):
-        stopping = stop.wait(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
         report()
-        stopping = stopping or any(query.exception() is not None for query in queries)
+        stopping = is_stop_asked() or any(query.exception() is not None for query in queries)
     for query in queries:
         _finish(query)
     report()
@@ -313,12 +314,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(settings.spark.get("spark.log.level", "ERROR"))
-    stop = threading.Event()
+    signals: list[int] = []  # no Event: its lock may be held by the code that a handler interrupts
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda number, _: signals.append(number))
     progress = BatchProgress(lambda line: print(line, flush=True))
     try:
-        watch(start_queries(spark, settings), progress, stop)
+        watch(start_queries(spark, settings), progress, lambda: bool(signals))
     except PySparkException as error:
         print(f"archive.py: {str(error).splitlines()[0]}", file=sys.stderr)
         return 1
@@ -326,7 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spark.stop()
     rows = progress.rows.get("archive", 0)
     letters = f", {progress.rows.get('dead-letters', 0):,} dead letters" if settings.dead_letter_topic else ""
-    print(f"{'stopped' if stop.is_set() else 'done'}: {rows:,} rows archived{letters}", flush=True)
+    print(f"{'stopped' if signals else 'done'}: {rows:,} rows archived{letters}", flush=True)
     return 0
 
 

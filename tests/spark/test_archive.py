@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ class Archive:
         said: list[str] = []
         progress = BatchProgress(said.append)
         settings = parse_arguments([*self._fixed, *arguments])
-        watch(start_queries(self._spark, settings), progress, threading.Event())
+        watch(start_queries(self._spark, settings), progress, lambda: False)
         return progress.rows, said
 
     def table(self) -> DataFrame:

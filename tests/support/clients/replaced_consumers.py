@@ -138,11 +138,9 @@ class Living:
 
 def work(address: str, process: int, count: int) -> None:
     """A process of consumers."""
-    replacing, working = threading.Event(), threading.Event()
-    replacing.set()
-    working.set()
-    signal.signal(signal.SIGUSR1, lambda *_: replacing.clear())
-    signal.signal(signal.SIGTERM, lambda *_: working.clear())
+    told: set[int] = set()
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        signal.signal(number, lambda number, _: told.add(number))
     born = 0
 
     def new(slot: int) -> Living:
@@ -156,10 +154,10 @@ def work(address: str, process: int, count: int) -> None:
     living = [new(slot) for slot in range(count)]
     next_slot, next_at = 0, time.monotonic() + 1
     with ThreadPoolExecutor(CLOSING_THREADS) as closing:
-        while working.is_set():
+        while signal.SIGTERM not in told:
             for each in living:
                 each.poll()
-            if replacing.is_set() and time.monotonic() >= next_at:
+            if signal.SIGUSR1 not in told and time.monotonic() >= next_at:
                 next_at += 1
                 for _ in range(max(1, count // 3)):
                     closing.submit(living[next_slot].close)
