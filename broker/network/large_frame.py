@@ -7,7 +7,7 @@ about once, and each growth asks the memory pool.
 
 from __future__ import annotations
 
-from broker.network.memory import GrowingHolder, MemoryHolder, RequestMemory
+from broker.network.memory import GrowingHolder, RequestMemory
 from config.limits import LARGE_FRAME_FIRST_BYTES, LARGE_FRAME_GROWTH
 from protocol.errors import InvariantViolated
 
@@ -86,7 +86,7 @@ class AwaitedFrame:
 
     __slots__ = ("_holder", "_memory", "buffer", "expected_bytes")
 
-    def __init__(self, memory: RequestMemory, holder: MemoryHolder, expected_bytes: int) -> None:
+    def __init__(self, memory: RequestMemory, holder: GrowingHolder, expected_bytes: int) -> None:
         """expected_bytes: the size of the last frame. A read takes no more, so that it ends with the next one
         if that has the same size."""
         self._memory = memory
@@ -112,7 +112,7 @@ class AwaitedFrame:
         self._memory.hold(self._holder, 0)
         self._memory.give_back(buffer)
 
-    def hand_over(self) -> tuple[RequestMemory, MemoryHolder, bytearray]:
+    def hand_over(self) -> tuple[RequestMemory, GrowingHolder, bytearray]:
         """The buffer belongs to the caller from now on, and stays accounted to the holder."""
         buffer, self.buffer = self.buffer, None
         if buffer is None:

@@ -2,7 +2,7 @@
 
 The parent starts `barnabas start FILE` for each node and has no other part in the cluster. A node that ends
 by itself is started again, after a pause that doubles each time; a node that never was ready ends them all,
-for its configuration must be wrong. SIGTERM and SIGINT stop all nodes cleanly, a second signal kills
+for its configuration must be wrong. SIGTERM, SIGINT and SIGHUP stop all nodes cleanly, a second signal kills
 them; if the parent dies the nodes stop by themselves. What the nodes log is written to standard error with
 the node's number before each line.
 """
@@ -22,6 +22,7 @@ from typing import Final
 
 from broker.process.other_process import when_process_ends
 from broker.process.service_manager import notify
+from broker.process.stop_signals import ENDED_AT_ONCE, stop_signals
 
 __all__ = ["run_nodes"]
 
@@ -38,7 +39,6 @@ PROGRAM: Final = Path(__file__).resolve().parents[2]
 
 STOPPED: Final = 0
 NOT_STARTED: Final = 1
-ENDED_AT_ONCE: Final = 130
 
 _READY: Final = re.compile(rb"Barnabas is ready: node \d+ serves (?P<listeners>[^;]*)")
 
@@ -72,7 +72,7 @@ class _Nodes:
 
     async def run(self, until_process_ends: int | None) -> int:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             loop.add_signal_handler(number, self._signalled, number)
         if until_process_ends is not None:
             when_process_ends(loop, until_process_ends, self._owner_ended)

@@ -1,8 +1,8 @@
 """The process around a node: its loop, its signals, the line that says it is ready, its exit code.
 
-SIGTERM, SIGINT and the end of the process that it belongs to (`--until-process-ends`) ask for a graceful
-stop: no new requests, waits are answered, state is written, a marker tells the next start that all is well. A
-second signal ends at once. SIGQUIT dumps all stacks and goes on.
+SIGTERM, SIGINT, SIGHUP and the end of the process that it belongs to (`--until-process-ends`) ask for a
+graceful stop: no new requests, waits are answered, state is written, a marker tells the next start that all
+is well. A second signal ends at once. SIGQUIT dumps all stacks and goes on.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from broker.process.garbage_collector import settle_collector
 from broker.process.other_process import when_process_ends
 from broker.process.real_surroundings import real_surroundings
 from broker.process.service_manager import SignsOfLife, notify
+from broker.process.stop_signals import ENDED_AT_ONCE, end_at_once, end_while_starting, stop_signals
 from config.broker_config import BrokerConfig
 
 _log = logging.getLogger("barnabas.node")
 
 STOPPED: Final = 0
 NOT_STARTED: Final = 1
-ENDED_AT_ONCE: Final = 130
 
 
 def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int | None = None) -> int:
     """Runs a node until it is told to stop, or until that other process has ended. Returns the exit code."""
     dump_stacks_on_sigquit()
+    end_while_starting()
     raise_descriptor_limit()
     loop = uvloop.new_event_loop()
     asyncio.set_event_loop(loop)
@@ -45,14 +46,18 @@ def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int |
     try:
         surroundings = real_surroundings(loop, config)
         node = Node(surroundings, config, cluster_id, on_ready=process.ready, on_stopped=process.stopped)
+        loop.call_soon(process.watch_signals, node)
         node.start()
     except (StartFailed, OSError) as failure:
         print(f"barnabas: {_sentence(failure)}", file=sys.stderr)
         return NOT_STARTED
-    process.watch_signals(node)
+    except KeyboardInterrupt:
+        print("barnabas: interrupted before the node was ready", file=sys.stderr)
+        return ENDED_AT_ONCE
     if until_process_ends is not None:
         when_process_ends(loop, until_process_ends, process.master_ended)
     loop.run_forever()
+    end_at_once()
     node.close()
     loop.close()
     return NOT_STARTED if node.has_failed else STOPPED
@@ -75,7 +80,7 @@ class _Process:
 
     def watch_signals(self, node: Node) -> None:
         self._node = node
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             self._loop.add_signal_handler(number, self._signalled, number)
 
     def _signalled(self, number: signal.Signals) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from confluent_kafka import Message, Producer
 
 from protocol.framing import decode_response
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.support.brokers.against import barnabas_only
-from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.brokers.broker_process import ROOT, BarnabasProcess
 from tests.support.clients.librdkafka import create_topic, fill, settings
 from tests.support.clients.wire_client import ConnectionEnded, WireClient
 
@@ -69,11 +73,69 @@ def test_the_marker_of_a_clean_end(new_broker: NewBroker) -> None:
     assert not marker.exists(), "the next end is not known to be clean before it comes"
 
 
-def test_ctrl_c_is_a_clean_stop_as_well(new_broker: NewBroker) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_and_a_closed_terminal_are_clean_stops_as_well(
+    new_broker: NewBroker, number: signal.Signals
+) -> None:
     broker = new_broker()
-    os.kill(broker.pid, signal.SIGINT)
+    os.kill(broker.pid, number)
     assert broker.process.wait(60) == 0
     assert (broker.data / ".kafka_cleanshutdown").exists()
+
+
+HEAD = """\
+import os, signal, sys, time
+from broker.__main__ import main
+from broker.process import run
+def stop():
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def changed_broker(folder: Path, change: str) -> subprocess.Popen[str]:
+    """A broker with a change in it."""
+    config = ("listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "barnabas.admin.listener=")
+    words = [word for each in (*config, f"log.dirs={folder}") for word in ("--override", each)]
+    program = f"{HEAD}{change}\nsys.exit(main(sys.argv[1:]))\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", program, "start", *words], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+
+
+def test_a_signal_in_the_moment_before_the_loop_runs(tmp_path: Path) -> None:
+    change = "watch = run._Process.watch_signals\n"
+    change += "run._Process.watch_signals = lambda self, node: (watch(self, node), stop())\n"
+    broker = changed_broker(tmp_path, change)
+    try:
+        assert broker.wait(60) == 0
+    finally:
+        broker.kill()
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_second_signal_ends_a_broker_that_closes_its_files(tmp_path: Path) -> None:
+    change = "run.Node.close = lambda self: (print('closing', flush=True), time.sleep(600))\n"
+    broker = changed_broker(tmp_path, change)
+    try:
+        assert broker.stdout is not None
+        assert broker.stdout.readline().startswith("Barnabas is ready")
+        broker.send_signal(signal.SIGTERM)
+        assert broker.stdout.readline() == "closing\n"
+        broker.send_signal(signal.SIGTERM)
+        assert broker.wait(60) == -signal.SIGTERM
+    finally:
+        broker.kill()
+
+
+def test_who_was_started_by_nohup_goes_on(new_broker: NewBroker) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        broker = new_broker()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    os.kill(broker.pid, signal.SIGHUP)
+    create_topic(broker.bootstrap_servers, "still-there")
+    assert broker.stop() == 0
 
 
 def test_a_stop_under_load_loses_nothing(new_broker: NewBroker) -> None:
