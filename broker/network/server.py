@@ -52,6 +52,7 @@ class Server:
         self.ready_queue = ReadyQueue(network.call_soon)
         self.acceptors: dict[str, Listener] = {}
         self._services: dict[str, Service] = {}
+        self._limits: dict[str, ConnectionLimits] = {}
         self.network = network
         self._clock = clock
         self._timers = timers
@@ -60,9 +61,17 @@ class Server:
         self._channels: dict[Channel, Connection] = {}
         self._number = 0
 
-    def listen(self, settings: ListenerSettings, service: Service | None = None) -> Listener:
+    def listen(
+        self,
+        settings: ListenerSettings,
+        service: Service | None = None,
+        *,
+        limits: ConnectionLimits | None = None,
+    ) -> Listener:
         """Opens a listener; its port is known now. It takes connections at `start`, and who serves them must
-        be named by then, here or with `serve`: a service may want to know the ports first. Raises OSError."""
+        be named by then, here or with `serve`: a service may want to know the ports first. limits: by which
+        its connections are counted; the server's own if there are none. Raises OSError."""
+        counting = self._limits[settings.name] = limits or self.limits
 
         def on_accept(channel: Channel, port: int) -> None:
             self._open(acceptor, self._services[settings.name], channel, port)
@@ -70,9 +79,7 @@ class Server:
         if service is not None:
             self._services[settings.name] = service
 
-        acceptor = self.network.listen(
-            settings, limits=self.limits, on_accept=on_accept, on_closed=self._closed
-        )
+        acceptor = self.network.listen(settings, limits=counting, on_accept=on_accept, on_closed=self._closed)
         self.acceptors[settings.name] = acceptor
         return acceptor
 
@@ -112,7 +119,7 @@ class Server:
         )
         connection.touch()
         self._channels[channel] = connection
-        self.limits.opened(settings.name, host)
+        self._limits[settings.name].opened(settings.name, host)
         channel.begin(connection)
         self._idle.add(channel)
 
@@ -122,7 +129,7 @@ class Server:
         if acceptor is not None:  # the listener may have been removed already
             acceptor.traffic.closed += 1
         self._idle.removed()
-        self.limits.closed(listener, channel.host)
+        self._limits[listener].closed(listener, channel.host)
 
     def close_listener(self, name: str, reason: str) -> None:
         """Closes the listener and all its connections."""

@@ -8,6 +8,7 @@ from functools import partial
 from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.policies.process import configured_policies
+from broker.server.connection_limits import controller_limits
 from broker.server.quorum import LeaderChannels, open_metadata_log, quorum_channel
 from broker.server.shared_server import SharedServer
 from controller.format import read_bootstrap_records
@@ -25,7 +26,7 @@ class ControllerServer:
         config = shared.config
         self.handlers = controller_handlers()
         self.policies = configured_policies(shared.surroundings, config)
-        self.acceptors = shared.listen(config.controller_listeners)
+        self.acceptors = shared.listen(config.controller_listeners, controller_limits(config))
         endpoints = shared.advertised(config.advertised_controller_listeners, self.acceptors)
         self.log = open_metadata_log(shared, endpoints)
         self.controller = QuorumController(

@@ -10,14 +10,12 @@ start, because that is when a broker registers; one that is taken away closes it
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from ipaddress import ip_address
-from typing import Final
 
 from broker.fast_lane.epoch import LaneEpoch
 from broker.network.interfaces import Listener, Service
-from broker.network.limits import UNLIMITED, ConnectionLimits, plain_host
+from broker.server.connection_limits import change_limits, is_address, limits_of_addresses
 from broker.server.shared_server import SharedServer, cleaner_settings, listener_settings
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
@@ -26,9 +24,6 @@ from config.errors import ConfigError
 from controller.metadata.image.cluster_image import ClusterImage
 
 _log = logging.getLogger("barnabas.node")
-
-MAX_CONNECTIONS: Final = "max.connections"
-CREATION_RATE: Final = "max.connection.creation.rate"
 
 
 class DynamicConfigListeners:
@@ -68,15 +63,13 @@ class DynamicConfigListeners:
     def limit_connections(self, config: BrokerConfig) -> None:
         """Applies the limits. Host names in max.connections.per.ip.overrides are looked up by a helper
         thread; their limits apply when the addresses are known."""
-        limits = self._shared.limits
         try:
-            overrides = max_connections_per_ip(config)
+            overrides, literal = max_connections_per_ip(config), limits_of_addresses(config)
         except ConfigError as problem:
             _log.error("The limits for single addresses stay as they were: %s", problem)
             return
-        literal = {plain_host(host): limit for host, limit in overrides.items() if is_address(host)}
         names = [host for host in overrides if not is_address(host)]
-        change_limits(limits, config, literal)
+        self._change_limits(config, literal)
         if not names:
             return
 
@@ -87,9 +80,14 @@ class DynamicConfigListeners:
             for host in names:
                 if not addresses[host]:
                     _log.error("max.connections.per.ip.overrides: there is no address of %s", host)
-            change_limits(limits, config, named | literal)
+            self._change_limits(config, named | literal)
 
         self._shared.threads.files.submit(partial(self._shared.surroundings.network.resolve, names), found)
+
+    def _change_limits(self, config: BrokerConfig, per_ip: Mapping[str, int]) -> None:
+        names = [endpoint.listener for endpoint in config.broker_listeners]
+        exempt = config.inter_broker_listener_name if len(names) > 1 else None
+        change_limits(self._shared.server.limits, config, names, per_ip, exempt_listener=exempt)
 
     def _follow_listeners(self, config: BrokerConfig) -> None:
         wanted = {endpoint.listener: endpoint for endpoint in config.broker_listeners}
@@ -104,39 +102,3 @@ class DynamicConfigListeners:
                 self._acceptors[name] = acceptor
                 acceptor.start()
                 _log.info("Listener %s is open at %s:%d", name, acceptor.host, acceptor.port)
-
-
-def change_limits(limits: ConnectionLimits, config: BrokerConfig, per_ip: Mapping[str, int]) -> None:
-    """Sets the limits to what the config says. per_ip: by address, as `plain_host` writes it."""
-    names = [endpoint.listener for endpoint in config.broker_listeners]
-    limits.change(
-        maximum=config.integer(MAX_CONNECTIONS),
-        maximum_per_ip=config.integer("max.connections.per.ip"),
-        per_ip_overrides=per_ip,
-        per_listener=_listener_limits(config, names, MAX_CONNECTIONS),
-        exempt_listener=config.inter_broker_listener_name if len(names) > 1 else None,
-        creation_rate=config.integer(CREATION_RATE),
-        creation_rate_per_listener={
-            name: rate
-            for name, rate in _listener_limits(config, names, CREATION_RATE).items()
-            if rate != config.integer(CREATION_RATE)
-        },
-    )
-
-
-def _listener_limits(config: BrokerConfig, names: Iterable[str], setting: str) -> dict[str, int]:
-    """The limits of listeners that have one, set for the single listener or for all of them."""
-    limits = {}
-    for name in names:
-        limit = config.for_listener(name, setting)
-        if isinstance(limit, int) and limit != UNLIMITED:
-            limits[name] = limit
-    return limits
-
-
-def is_address(host: str) -> bool:
-    try:
-        ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True

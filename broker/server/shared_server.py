@@ -59,13 +59,11 @@ class SharedServer:
             pool_bound_bytes(config.integer("queued.max.request.bytes"), surroundings.available_memory_bytes)
         )
         self.lane = Lane(clock=self.clock, timers=self.timers, memory=self.memory)
-        self.limits = ConnectionLimits()
         self.server = Server(
             surroundings.network,
             clock=self.clock,
             timers=self.timers,
             memory=self.memory,
-            limits=self.limits,
             settings=ServerSettings(
                 config.integer("socket.request.max.bytes"), config.integer("connections.max.idle.ms")
             ),
@@ -144,9 +142,15 @@ class SharedServer:
                 logs, descriptors, bound, 2 * logs + RESERVED_DESCRIPTORS,
             )  # fmt: skip
 
-    def listen(self, listeners: Iterable[ListenerEndpoint]) -> dict[str, Listener]:
-        """Opens listeners, so that their ports are known. They take connections when they are started."""
-        return {each.listener: self.server.listen(listener_settings(each, self.config)) for each in listeners}
+    def listen(
+        self, listeners: Iterable[ListenerEndpoint], limits: ConnectionLimits | None = None
+    ) -> dict[str, Listener]:
+        """Opens listeners, so that their ports are known. They take connections when they are started.
+        limits: their own ones, if they are not those of the broker's clients."""
+        return {
+            each.listener: self.server.listen(listener_settings(each, self.config), limits=limits)
+            for each in listeners
+        }
 
     def advertised(
         self, listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Listener]

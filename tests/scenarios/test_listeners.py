@@ -127,6 +127,17 @@ def test_connections_from_one_address_are_counted(new_broker: NewBroker) -> None
         client.close()
 
 
+def test_a_controller_is_heard_when_clients_have_all_places(new_broker: NewBroker) -> None:
+    broker = new_broker(max__connections="3")
+    controller = listeners(broker)["CONTROLLER"]
+    served = [WireClient(broker.bootstrap_servers) for _ in range(3)]
+    assert all(is_served(client) for client in served)
+    others = [WireClient(controller) for _ in range(3)]
+    assert all(is_served(client) for client in others)
+    for client in (*served, *others):
+        client.close()
+
+
 def test_an_idle_connection_is_closed(new_broker: NewBroker) -> None:
     broker = new_broker(connections__max__idle__ms="300")
 

@@ -105,7 +105,8 @@ class NetworkRig:
 
         acceptor._on_accept = accept_ours
 
-    async def connect(self, **options: int) -> Client:
+    async def connect(self, port: int | None = None, **options: int) -> Client:
+        """port: of another listener than the rig's own."""
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         sock = socket.socket(family)
         for name, value in options.items():
@@ -114,7 +115,7 @@ class NetworkRig:
         sock.bind((self._host, 0))
         self._client_ports.add(sock.getsockname()[1])
         self._clients.append(sock)
-        await self.loop.sock_connect(sock, (self._host, self.acceptor.port))
+        await self.loop.sock_connect(sock, (self._host, port or self.acceptor.port))
         return Client(self, sock)
 
     async def until(self, condition: Callable[[], object]) -> None:

@@ -104,6 +104,30 @@ def test_beyond_max_connections_newcomers_wait_for_a_place() -> None:
     rig.run(scenario)
 
 
+def test_listeners_with_limits_of_their_own_are_counted_apart() -> None:
+    """A controller hears its quorum, however many clients the broker of its node has."""
+    rig = NetworkRig(limits=ConnectionLimits(maximum=1))
+
+    async def scenario(rig: NetworkRig) -> None:
+        first, second = await rig.connect(), await rig.connect()
+        assert await first.ask("first", 6) == b"first!"
+        limits = ConnectionLimits(maximum=1)
+        settings = ListenerSettings("CONTROLLER", "127.0.0.1", 0)
+        quorum = rig.server.listen(settings, rig.service, limits=limits)
+        quorum.start()
+        follower = await rig.connect(quorum.port)
+        assert await follower.ask("votes", 6) == b"votes!"
+        assert (rig.server.limits.count, limits.count) == (1, 1)
+        await second.send(other("second"))
+        first.close()
+        assert await second.receive(7) == b"second!"
+        assert "second" in rig.service.requests
+        follower.close()
+        await rig.until(lambda: limits.count == 0)
+
+    rig.run(scenario)
+
+
 def test_who_comes_faster_than_allowed_waits_for_a_while() -> None:
     limits = ConnectionLimits()
     limits.change(
