@@ -43,6 +43,8 @@ three."""
 
 _FIRST_STEP_BYTES: Final = 64 * 1024
 _LARGEST_STEP_BYTES: Final = 4 * 1024 * 1024
+_FIRST_GZIP_STEP_BYTES: Final = 4 * 1024
+_LARGEST_GZIP_STEP_BYTES: Final = 256 * 1024
 GZIP_WINDOW_BITS: Final = 31
 XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 XERIAL_MAGIC: Final = XERIAL_HEADER[:8]
@@ -140,22 +142,25 @@ def _gzip(data: Buffer, level: int) -> bytes:
 
 def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
     stream = zlib.decompressobj(GZIP_WINDOW_BITS)
-    rest: Buffer = data
+    view = memoryview(data)
+    position, step = 0, _FIRST_GZIP_STEP_BYTES
 
     def read(at_most: int) -> bytes:
-        nonlocal stream, rest
+        nonlocal stream, position, step
         while True:
             if stream.eof:
-                rest = stream.unused_data
-                if not rest.startswith(b"\x1f\x8b"):
+                if view[position : position + 2].tobytes() != b"\x1f\x8b":
                     return b""  # padding or other bytes after the last gzip member, which Kafka ignores
-                stream = zlib.decompressobj(GZIP_WINDOW_BITS)
-            before = len(rest)
-            piece = stream.decompress(rest, at_most)
-            rest = stream.unconsumed_tail
+                stream, step = zlib.decompressobj(GZIP_WINDOW_BITS), _FIRST_GZIP_STEP_BYTES
+            given = view[position : position + step]
+            piece = stream.decompress(given, at_most)
+            # What is behind the end of a member is copied, so a member is given a little at first.
+            left = stream.unused_data if stream.eof else stream.unconsumed_tail
+            taken = len(given) - len(left)
+            position, step = position + taken, min(2 * step, _LARGEST_GZIP_STEP_BYTES)
             if piece:
                 return piece
-            if not stream.eof and len(rest) in (0, before):
+            if not stream.eof and not taken:
                 raise damaged("gzip", "the data ends within a member")
 
     try:

@@ -59,6 +59,18 @@ def test_several_members_frames_and_streams_follow_one_another() -> None:
     assert decompress(GZIP, gzip.compress(b"one") + bytes(8), 100) == b"one", "zeros behind it are padding"
 
 
+def test_many_members_are_read_to_the_last_wherever_the_pieces_end() -> None:
+    """Sizes around those of the pieces in which gzip is fed, and empty members among them."""
+    parts = [TEXT[:size] for size in (0, 1, 300, 0, 4 * 1024, 30_000, 0, 0, 100_000)] * 7 + [b""] * 3000
+    members = [gzip.compress(part, level) for part in parts for level in (0, 6)]
+    whole = b"".join(part * 2 for part in parts)
+    assert decompress(GZIP, b"".join(members), len(whole)) == whole
+    assert decompress(GZIP, b"".join(members) + b"\x1f", len(whole)) == whole
+    for cut in (1, 9, 17):
+        with pytest.raises(InvalidRecord, match="the data ends within a member"):
+            decompress(GZIP, b"".join(members)[:-cut], len(whole))
+
+
 def test_snappy_is_read_raw_and_written_as_java_frames_it() -> None:
     assert decompress(SNAPPY, snappy.compress(TEXT), LIMIT) == TEXT
     framed = compress(SNAPPY, TEXT)
