@@ -4,17 +4,21 @@ In Kafka every request class can make its own response with an error. Here the a
 declared fields of request and response. If the response has an error code of its own, it holds the error. If
 only the items of its arrays have one, the arrays of the request are mirrored: each topic and partition of the
 request is in the answer with its name or number, and with the error. If neither is possible no answer would
-be true, and the connection is closed.
+be true, and the connection is closed; so it is where none is awaited (acks=0).
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from broker.dispatch.routes import has_own_error_code, struct_arrays
 from protocol.codec.message import Message, Struct
 from protocol.errors import ErrorCode
+from protocol.messages.produce import ProduceRequest
 from protocol.serving.pending import CloseConnection, Failed
+
+_NO_OFFSET: Final = -1
+"""Nothing is said of where records are, as in Kafka's ProduceResponse with an error."""
 
 
 def failure_response(
@@ -24,7 +28,9 @@ def failure_response(
     code: int = ErrorCode.UNKNOWN_SERVER_ERROR,
 ) -> Message | None:
     """A response that answers the whole request with one error. None if the response cannot say that in this
-    version, or if it needs the request and that was not kept."""
+    version, if it needs the request and that was not kept, or if nobody awaits one."""
+    if isinstance(request, ProduceRequest) and request.acks == 0:
+        return None
     if has_own_error_code(response_class, version):
         return response_class(error_code=code)
     if request is None:
@@ -52,6 +58,8 @@ def _mirror(source: Struct, target: type[Any], code: int) -> Any:
     }
     if "error_code" in target.__struct_fields__ and not issubclass(target, Message):
         values["error_code"] = code
+        if "base_offset" in target.__struct_fields__:
+            values["base_offset"] = _NO_OFFSET
         return target(**values)
     for target_field, target_element in struct_arrays(target):
         for source_field, _ in struct_arrays(type(source)):

@@ -528,6 +528,18 @@ def test_failures_are_answered_by_the_shape_of_the_request() -> None:
         5,
         14,
     )
+    produce = ProduceRequest(
+        acks=1,
+        topic_data=[
+            ProduceRequest.TopicProduceData("t", partition_data=[ProduceRequest.PartitionProduceData(3)])
+        ],
+    )
+    produced = failure_response(produce, ProduceResponse, 12)
+    assert isinstance(produced, ProduceResponse)
+    (partition,) = produced.responses[0].partition_responses
+    assert (partition.index, partition.error_code, partition.base_offset) == (3, -1, -1)
+    produce.acks = 0
+    assert failure_response(produce, ProduceResponse, 12) is None, "the client awaits no answer"
     create = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("new", 3, 1)])
     created = failure_response(create, CreateTopicsResponse, 7)
     assert isinstance(created, CreateTopicsResponse)
