@@ -115,7 +115,7 @@ class Broker:
                     self._nodes[-1].hold_ports(Path(arguments[-1]))
             for each in self._nodes:
                 each.begin()
-        except (OSError, BrokerFailed):
+        except BaseException:  # a notebook's interrupt too: its process goes on
             clear_away(self._nodes, self._folder, os.getpid(), LAST_STOP_SECONDS)
             raise
         folder = None if self._keep else self._folder

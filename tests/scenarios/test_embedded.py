@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from broker.launcher.embedded import Broker, BrokerFailed, TopicRefused
+from broker.launcher.node_process import NodeProcess
 from tests.support.brokers.against import barnabas_only
 from tests.support.brokers.broker_process import ROOT
 from tests.support.brokers.ports import free_ports
@@ -154,6 +155,23 @@ def test_a_start_that_fails_shows_the_log(tmp_path: Path, monkeypatch: pytest.Mo
         Broker({"num.partitions": "many"}).start()
     with Broker() as one, pytest.raises(BrokerFailed, match=rf"did not start(?s:.*){one.port}"):
         Broker(port=one.port).start()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where somebody stops the cell of a notebook, whose process goes on."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    begin, begun = NodeProcess.begin, []
+
+    def interrupted(self: NodeProcess) -> None:
+        begin(self)
+        begun.append(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(NodeProcess, "begin", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Broker().start()
+    assert [node.is_running for node in begun] == [False]
     assert list(tmp_path.iterdir()) == []
 
 
