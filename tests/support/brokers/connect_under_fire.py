@@ -17,7 +17,7 @@ import random
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count, pairwise
@@ -45,6 +45,7 @@ TOPIC: Final = "lines"
 PATIENCE_SECONDS: Final = 120
 PERIOD_SECONDS: Final = 0.01
 CALM_SECONDS: Final = 0.5
+MOST_REPEATED: Final = 10
 
 FoundT = TypeVar("FoundT")
 
@@ -155,33 +156,42 @@ class ConnectFire:
         return outcome
 
     def _disturb(self, faults: Sequence[str], outcome: Outcome) -> None:
+        """A kill of the source's worker that has come too late for the transaction is made once more."""
         ends = EndsOf(self._servers, 1, TOPIC)
         high, size_bytes = -1, 0
-        for fault in faults:
+        coming = deque(faults)
+        while coming and outcome.faults.total() < len(faults) + MOST_REPEATED:
+            fault = coming.popleft()
             # Both tasks have gone on since the former kill: what is told of their places is not of before.
             high = self._await_transaction(ends, high)
             self._await_grown(size_bytes)
             source, sink = (self._ask_any(partial(_place, name=name)) for name in (SOURCE, SINK))
             time.sleep(self._random.uniform(0, CALM_SECONDS))
             high = self._await_transaction(ends, high)
-            self._kill(fault, {AT_SOURCE: source, AT_SINK: sink}.get(fault))
+            was_open = self._kill(fault, {AT_SOURCE: source, AT_SINK: sink}.get(fault), ends)
+            if fault == AT_SOURCE and not was_open:
+                coming.appendleft(fault)
             outcome.faults[fault] += 1
             size_bytes = self._sink_file.stat().st_size
         ends.close()
 
-    def _kill(self, fault: str, address: str | None) -> None:
-        """The killed are started again; a worker's tasks go to the other one meanwhile."""
+    def _kill(self, fault: str, address: str | None, ends: EndsOf) -> bool:
+        """The killed are started again; a worker's tasks go to the other one meanwhile. Whether a transaction
+        was open when workers were dead."""
         if fault == BROKER:
             self._broker.kill()
             time.sleep(self._random.uniform(0, CALM_SECONDS))
             self._broker.start()
-            return
+            return False
         killed = [each for each in self._workers if fault == BOTH_WORKERS or each.address == address]
         assert killed, f"no worker is at {address}"
         for worker in killed:
             worker.kill()
+        while (found := ends.now()) is None:
+            time.sleep(0.02)
         for worker in killed:
             worker.begin()
+        return found.stable < found.high
 
     def _await_transaction(self, ends: EndsOf, high: int) -> int:
         """A transaction is open, and what lay before the former kill is decided. The high watermark now."""
