@@ -187,11 +187,10 @@ class ConnectFire:
         assert killed, f"no worker is at {address}"
         for worker in killed:
             worker.kill()
-        while (found := ends.now()) is None:
-            time.sleep(0.02)
+        was_open = ends.stay_open()
         for worker in killed:
             worker.begin()
-        return found.stable < found.high
+        return was_open
 
     def _await_transaction(self, ends: EndsOf, high: int) -> int:
         """A transaction is open, and what lay before the former kill is decided. The high watermark now."""

@@ -18,7 +18,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -55,6 +55,7 @@ HEAP: Final = "256m"
 PATIENCE_SECONDS: Final = 120
 POLL_SECONDS: Final = 0.02
 CALM_SECONDS: Final = 0.5
+MOST_REPEATED: Final = 10
 """At most, between the sight of an open transaction and the wait for the one that the kill meets."""
 
 
@@ -151,16 +152,21 @@ class StreamsFire:
         return command
 
     def _disturb(self, application: list[JavaProgram], faults: Sequence[str], outcome: Outcome) -> None:
+        """A kill of the application that has come too late for its transaction is made once more."""
         ends = EndsOf(self._servers, PARTITIONS, *_outputs("killed"))
         killed_at, high = time.monotonic(), -1
-        for fault in faults:
+        coming = deque(faults)
+        while coming and outcome.faults.total() < len(faults) + MOST_REPEATED:
+            fault = coming.popleft()
             high = self._await_transaction(ends, high, application)
             if outcome.faults:
                 outcome.pauses.append(time.monotonic() - killed_at)
             time.sleep(self._random.uniform(0, CALM_SECONDS))
             high = self._await_transaction(ends, high, application)
             killed_at = time.monotonic()
-            self._kill(fault, application)
+            was_open = self._kill(fault, application, ends)
+            if fault == APPLICATION and not was_open:
+                coming.appendleft(fault)
             outcome.faults[fault] += 1
         ends.close()
 
@@ -179,18 +185,20 @@ class StreamsFire:
             time.sleep(POLL_SECONDS)
         return found.high
 
-    def _kill(self, fault: str, application: list[JavaProgram]) -> None:
-        """The killed are started again, and the application is not waited for."""
+    def _kill(self, fault: str, application: list[JavaProgram], ends: EndsOf) -> bool:
+        """The killed are started again, and the application is not waited for. Whether a transaction was open
+        when the application alone was dead."""
         number = self._random.randrange(len(application))
         one = application[number]
         if fault == PAUSE:
             one.pause()
             time.sleep(PAUSE_SECONDS)
             one.resume()
-            return
+            return False
         killed = {BROKER: [], BOTH: application}.get(fault, [one])
         for each in killed:
             each.kill()
+        was_open = fault == APPLICATION and ends.stay_open()
         if fault in (BROKER, BOTH):
             self._broker.kill()
             time.sleep(self._random.uniform(0, CALM_SECONDS))
@@ -199,6 +207,7 @@ class StreamsFire:
             shutil.rmtree(self._state("killed", number), ignore_errors=True)
         for each in killed:
             each.begin()
+        return was_open
 
     def _finish(self, name: str, application: list[JavaProgram], expected: Determined) -> int:
         """The application has done all and leaves; the number of records that it has committed."""

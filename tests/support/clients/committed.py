@@ -42,6 +42,13 @@ class EndsOf:
         except KafkaException:
             return None
 
+    def stay_open(self) -> bool:
+        """Whether a transaction stays open whose producer has died: what it had sent is handled by then."""
+        time.sleep(0.2)
+        while (found := self.now()) is None:
+            time.sleep(0.02)
+        return found.is_undecided
+
     def _sum(self, consumer: Consumer) -> int:
         return sum(consumer.get_watermark_offsets(place, 1, cached=False)[1] for place in self._places)
 
