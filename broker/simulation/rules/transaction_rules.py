@@ -41,13 +41,16 @@ LAST_STABLE_FALLS: Final = "the last stable offset never falls"
 ABORTED_DIFFER: Final = "aborted transactions are those with an abort marker"
 
 _LAST_SEQUENCE: Final = 0x7FFFFFFF
+_NOTHING: Final = -1
 
 
 class _Producer(NamedTuple):
-    """What a log says last of a producer. sequence: its last one, -1 if the epoch has none yet."""
+    """What a log says last of a producer. sequence: its last one, -1 if the epoch has none yet, and
+    data_offset: where the batch with it ends."""
 
     epoch: int
     sequence: int
+    data_offset: int
     coordinator_epoch: int
     last_offset: int
 
@@ -127,18 +130,20 @@ class TransactionRules:
             model = self._models[log] = _Model(log.readings)
         aborted = len(model.aborted)
         whole_from = max(replica.partition.committed.merged_end, replica.now.log_start_offset)
+        if whole_from == 0 and log.is_from_the_beginning:
+            whole_from = _NOTHING
         for batch in log.batches[model.count :]:
             if batch.producer_id >= 0:
                 known = model.producers.get(batch.producer_id)
                 if known is not None and known.last_offset >= whole_from:
-                    self._judge(replica, known, batch)
+                    self._judge(replica, known, batch, whole_from)
                 _take(model, known, batch, was_there=is_new)
         model.count = len(log.batches)
         if len(model.aborted) > aborted and log.is_from_the_beginning:
             self._compare_indexes(replica, model)
         return model
 
-    def _judge(self, replica: SeenReplica, known: _Producer, batch: SeenBatch) -> None:
+    def _judge(self, replica: SeenReplica, known: _Producer, batch: SeenBatch, whole_from: int) -> None:
         who = f"producer {batch.producer_id}"
         if batch.producer_epoch < known.epoch:
             raise Violation(
@@ -158,9 +163,8 @@ class TransactionRules:
             return
         self._count("looked at: sequence of a producer")
         is_new = batch.producer_epoch > known.epoch
-        is_whole = replica.log.is_from_the_beginning and not replica.partition.committed.merged_end
-        if not is_new and known.sequence < 0 and not is_whole:
-            return  # of this epoch only a marker is left, what came before it was deleted or compacted
+        if not is_new and known.data_offset < whole_from:
+            return  # behind its last batch there may have been others, which were deleted or compacted
         expected = 0 if is_new else _after(known.sequence)
         if batch.base_sequence != expected:
             raise Violation(
@@ -201,7 +205,9 @@ def _take(model: _Model, known: _Producer | None, batch: SeenBatch, *, was_there
     """The model after a batch of a producer."""
     producer_id, epoch = batch.producer_id, batch.producer_epoch
     coordinator_epoch = -1 if known is None else known.coordinator_epoch
-    sequence = -1 if known is None or known.epoch != epoch else known.sequence
+    sequence = data_offset = _NOTHING
+    if known is not None and known.epoch == epoch:
+        sequence, data_offset = known.sequence, known.data_offset
     if batch.marker is not None:
         coordinator_epoch = batch.marker.coordinator_epoch
         first_offset = model.open.pop(producer_id, None)
@@ -213,9 +219,12 @@ def _take(model: _Model, known: _Producer | None, batch: SeenBatch, *, was_there
     elif not batch.is_control:
         if batch.base_sequence >= 0:
             sequence = (batch.base_sequence + batch.last_offset - batch.base_offset) & _LAST_SEQUENCE
+            data_offset = batch.last_offset
         if batch.is_transactional:
             model.open.setdefault(producer_id, batch.base_offset)
-    model.producers[producer_id] = _Producer(epoch, sequence, coordinator_epoch, batch.last_offset)
+    model.producers[producer_id] = _Producer(
+        epoch, sequence, data_offset, coordinator_epoch, batch.last_offset
+    )
 
 
 def _after(sequence: int) -> int:
