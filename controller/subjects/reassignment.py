@@ -9,8 +9,9 @@ comers fetch like any follower, and the change that brings the last of them into
     replicas [3, 2]                                      3 is in the ISR
 
 What only changes the order, or only takes replicas away, is done at once. Whoever asks again while a
-partition moves replaces the target; what was added by then and is still wanted is not named as added any
-more. Taking the move back removes those that are still named.
+partition moves replaces the target. If others come, they alone are named as added; if nobody else does, those
+that were being added stay named as far as they are still wanted, so the same request twice changes nothing.
+Taking the move back removes those that are named.
 """
 
 from __future__ import annotations
@@ -100,6 +101,9 @@ def _alter(
     wanted = tuple(target.replicas)
     removing = tuple(sorted(replica for replica in partition.replicas if replica not in wanted))
     adding = tuple(sorted(replica for replica in wanted if replica not in partition.replicas))
+    if not adding:
+        # Kafka leaves the list as it is then. It would wait without end for one that is not wanted any more.
+        adding = tuple(replica for replica in partition.adding if replica in wanted)
     return leadership.change(
         topic,
         index,

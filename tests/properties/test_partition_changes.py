@@ -142,14 +142,23 @@ def test_what_holds_after_each_change(
             world.partition = before.merge(record)
             check_change(before, world.partition)
             if kind == "move":
-                assert set(world.partition.adding) == set(value) - set(before.replicas), (
-                    "newcomers are awaited"
-                )
+                check_awaited(before, world.partition, set(value))
             if kind not in ("move", "cancel") and before.adding and not world.partition.adding:
                 assert set(before.adding) <= set(world.partition.isr), "a move ends when all have come"
         check_state(world)
         if kind == "move" and records:
             assert set(value) <= set(world.partition.replicas), "nobody who is wanted is left out"
+        if kind == "move":
+            for again in world.take(kind, value):
+                lists = again.replicas, again.adding_replicas, again.removing_replicas
+                assert lists == (None, None, None), "the same request once more moves nothing"
+
+
+def check_awaited(before: PartitionRegistration, after: PartitionRegistration, wanted: set[int]) -> None:
+    newcomers = wanted - set(before.replicas)
+    awaited = newcomers or set(before.adding) & wanted
+    has_ended = not newcomers and not after.adding and awaited <= set(after.isr)
+    assert set(after.adding) == awaited or has_ended, "who comes is awaited"
 
 
 def check_change(before: PartitionRegistration, after: PartitionRegistration) -> None:

@@ -136,6 +136,43 @@ def test_another_target_replaces_the_first_one(fixture: ControllerFixture) -> No
     assert moving(fixture) == [("s", 0, [2, 3, 1], [2], [1])]
 
 
+@pytest.mark.parametrize("wanted", [[3], [3, 1]], ids=["a move", "one more"])
+def test_the_same_request_once_more_changes_nothing(fixture: ControllerFixture, wanted: list[int]) -> None:
+    """A client that has lost the answer asks again, and an operator runs a plan twice."""
+    move(fixture, "s", (0, wanted))
+    under_way, end = moving(fixture), fixture.log.end_offset
+    assert under_way != []
+    assert move(fixture, "s", (0, wanted)) == [(0, None)]
+    assert moving(fixture) == under_way
+    assert fixture.log.end_offset == end
+    assert move(fixture, "s", (0, None)) == [(0, None)]
+    assert state(fixture, "s")[:2] == ((1,), (1,)), "the replication factor is what it was"
+
+
+def test_only_who_is_still_wanted_stays_named_as_coming(fixture: ControllerFixture) -> None:
+    move(fixture, "s", (0, [2, 3]))
+    assert move(fixture, "s", (0, [3])) == [(0, None)]
+    assert moving(fixture) == [("s", 0, [3, 1, 2], [3], [1, 2])]
+    arrived = enters_isr(fixture, "s", 0, 1, 3)
+    assert (arrived.replicas, arrived.isr, arrived.adding, arrived.removing) == ((3,), (3,), (), ())
+
+
+def test_the_first_replicas_asked_for_again_are_there_at_once(fixture: ControllerFixture) -> None:
+    move(fixture, "s", (0, [3]))
+    assert move(fixture, "s", (0, [1])) == [(0, None)]
+    assert moving(fixture) == []
+    assert state(fixture, "s") == ((1,), (1,), 1, 1)
+
+
+def test_who_was_to_go_and_is_wanted_again_stays(fixture: ControllerFixture) -> None:
+    """Apache Kafka would still remove it."""
+    move(fixture, "s", (0, [3]))
+    assert move(fixture, "s", (0, [1, 3])) == [(0, None)]
+    assert moving(fixture) == [("s", 0, [1, 3], [3], [])]
+    arrived = enters_isr(fixture, "s", 0, 1, 3)
+    assert (arrived.replicas, arrived.isr, arrived.adding, arrived.removing) == ((1, 3), (1, 3), (), ())
+
+
 def test_taken_back_it_is_without_those_that_were_coming(fixture: ControllerFixture) -> None:
     move(fixture, "s", (0, [3]))
     move(fixture, "s", (0, [2, 3]))
