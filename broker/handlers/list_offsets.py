@@ -162,7 +162,7 @@ def _answer(
     log = partition.log
     timestamp = asked.timestamp
     if timestamp == LATEST:
-        if request.replica_id == CONSUMER and partition.leader_epoch_start_offset > log.high_watermark:
+        if _is_too_early(partition, request):
             return Answer(index, _not_available(version))
         readable = _readable_end(partition, request)
         return Answer(index, 0, NO_TIMESTAMP, readable, _epoch(partition.leader_epoch, version))
@@ -189,13 +189,9 @@ def _by_time(
     refusal = _refusal(partition, asked, request)  # meanwhile somebody else may lead
     if refusal:
         return Answer(index, refusal)
-    if found is None:
-        return Answer(index)
+    if found is None or found[1] >= _readable_end(partition, request):
+        return Answer(index, _not_available(version) if _is_too_early(partition, request) else 0)
     found_timestamp, offset, epoch = found
-    if timestamp >= 0 and offset >= _readable_end(partition, request):
-        if partition.leader_epoch_start_offset > log.high_watermark:
-            return Answer(index, _not_available(version))
-        return Answer(index)
     return Answer(index, 0, found_timestamp, offset, _epoch(epoch, version))
 
 
@@ -206,11 +202,18 @@ def _refusal(
     return partition.refusal(asked.current_leader_epoch, leader_only=leader_only)
 
 
+def _is_too_early(partition: Partition, request: ListOffsetsRequest) -> bool:
+    """Whether a consumer has to ask again: until the high watermark has come to where this leader began, it
+    may be below what the leader before has shown."""
+    is_behind = partition.leader_epoch_start_offset > partition.log.high_watermark
+    return is_behind and request.replica_id == CONSUMER
+
+
 def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """The offset up to which the client may read: replicas to the log end, consumers by their isolation
-    level."""
+    """The offset up to which the client may read: consumers by their isolation level, replicas and consumers
+    that debug to the log end."""
     log = partition.log
-    if request.replica_id >= 0:
+    if request.replica_id != CONSUMER:
         return log.log_end_offset
     if request.isolation_level == READ_COMMITTED:
         return log.last_stable_offset

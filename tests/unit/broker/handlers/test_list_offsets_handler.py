@@ -120,19 +120,39 @@ def test_consumers_see_the_high_watermark_and_replicas_the_end() -> None:
     assert ask(rig, T0).offset == 0
     rig.write("t", timestamp=T0 + 9)
     assert ask(rig, T0 + 9) == Told(0), "found, but nobody may read it yet"
+    assert ask(rig, -3) == Told(0), "nor may they the record with the largest timestamp"
+    for replica_id in (2, -2):
+        assert ask(rig, -1, replica_id=replica_id).offset == 5
+        assert ask(rig, T0 + 9, replica_id=replica_id) == Told(0, 0, T0 + 9, 4, 0)
+        assert ask(rig, -3, replica_id=replica_id) == Told(0, 0, T0 + 9, 4, 0)
+
+
+def test_of_an_open_transaction_nothing_is_found_by_who_reads_what_is_committed(rig: HandlerRig) -> None:
+    rig.write("t", count=1, timestamp=T0 + 900, producer_id=7, base_sequence=0, transactional=True)
+    assert rig.log("t").last_stable_offset == 5
+    assert ask(rig, -3) == Told(0, 0, T0 + 900, 5, 0)
+    for timestamp in (-3, T0 + 900):
+        assert ask(rig, timestamp, isolation_level=1) == Told(0)
+        assert ask(rig, timestamp, isolation_level=1, replica_id=-2) == Told(0, 0, T0 + 900, 5, 0)
 
 
 def test_a_new_leader_knows_its_end_when_its_followers_have_caught_up() -> None:
     rig = HandlerRig()
     made = rig.topic("t", replicas=(1, 2), leader=2)
     log = rig.log("t")
-    log.append_as_leader(rig.batch(3), leader_epoch=0, now_ms=rig.clock.wall_ms())
+    log.append_as_leader(rig.batch(3, timestamp=T0), leader_epoch=0, now_ms=rig.clock.wall_ms())
     rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, leader=1))
-    assert ask(rig, -1).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
-    assert ask(rig, -1, version=4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    for timestamp, since in ((-1, 1), (-3, 7), (T0, 1), (T0 + 1, 1)):
+        assert ask(rig, timestamp) == Told(0, ErrorCode.OFFSET_NOT_AVAILABLE)
+        if since <= 4:
+            assert ask(rig, timestamp, version=4) == Told(0, ErrorCode.LEADER_NOT_AVAILABLE)
+        assert ask(rig, timestamp, replica_id=2).error_code == ErrorCode.NONE
+        assert ask(rig, timestamp, replica_id=-2).error_code == ErrorCode.NONE
     assert ask(rig, -2).error_code == ErrorCode.NONE
     rig.replicas.by_name["t", 0].follower_fetched(2, 3, now_ms=0)
     assert ask(rig, -1) == Told(0, 0, -1, 3, 1)
+    assert ask(rig, -3) == Told(0, 0, T0, 0, 0)
+    assert ask(rig, T0 + 1) == Told(0)
 
 
 def test_refusals(rig: HandlerRig) -> None:
