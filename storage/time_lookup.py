@@ -149,6 +149,8 @@ class _Search:
             if found is None:
                 return None
             header = next(best.headers(found.position))[1]
+            if header.last_offset < self._least_offset:
+                return None
             return (yield from self._record(best, found.position, header))
         except OSError as error:
             raise unreadable(log, error) from error

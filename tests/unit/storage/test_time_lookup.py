@@ -100,6 +100,19 @@ def test_the_largest_timestamp_is_looked_for_in_steps_too() -> None:
     assert Run(rig.log.find_largest_timestamp()).finish() == (T0 + 5000, LARGE, 0)
 
 
+@pytest.mark.parametrize("log_append_time", [False, True])
+def test_of_deleted_records_none_has_the_largest_timestamp(log_append_time: bool) -> None:
+    rig = LogRig()
+    rig.configure(log_append_time=log_append_time)
+    rig.append(b"a", b"b", b"c")
+    rig.commit_all()
+    rig.log.increase_log_start(2)
+    assert Run(rig.log.find_largest_timestamp()).finish() == (NOW_MS, 2, 0)
+    rig.log.increase_log_start(3)
+    assert Run(rig.log.find_largest_timestamp()).finish() is None
+    assert Run(rig.log.find_since(NOW_MS)).finish() is None
+
+
 def test_many_segments_and_many_headers_are_many_steps() -> None:
     rig = LogRig()
     rig.configure(segment_bytes=400)
