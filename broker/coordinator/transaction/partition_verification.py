@@ -2,10 +2,12 @@
 
     a batch, an offset commit ──► the coordinator of the transactional id ──► AddPartitionsToTxn ──► answers
 
-One request at a time is under way to each broker, with all that waits for it then. For producers of version 2
-of transactions the partitions are added, for older ones it is only asked whether they belong to the
-transaction. What one producer asks is asked in its order, and one question at a time, because the batches
-that wait for the answers must come into the log in that order.
+One request at a time is under way to each broker, with all that waits for it then, but with one question per
+transactional id at most: an answer names nothing else, and a zombie may have the transactional id of the
+producer that has replaced it. For producers of version 2 of transactions the partitions are added, for older
+ones it is only asked whether they belong to the transaction. What one producer asks is asked in its order,
+and one question at a time, because the batches that wait for the answers must come into the log in that
+order.
 
 The marker of a producer's last transaction may still be on its way when the first batch of the next one
 comes: such an answer (CONCURRENT_TRANSACTIONS) is waited out for a moment, for producers of version 2. Where
@@ -164,13 +166,19 @@ class PartitionVerification:
         waiting = self._waiting.pop(broker_id, [])
         if not waiting:
             return
-        count = partitions = 0
-        while count < len(waiting) and partitions < PARTITIONS_PER_REQUEST:
-            partitions += len(waiting[count].partitions)
-            count += 1
-        questions = waiting[:count]
-        if count < len(waiting):
-            self._waiting[broker_id] = waiting[count:]
+        chosen: dict[str, _Question] = {}
+        later: list[_Question] = []
+        partitions = 0
+        for question in waiting:
+            transactional_id = question.producer.transactional_id
+            if transactional_id in chosen or partitions >= PARTITIONS_PER_REQUEST:
+                later.append(question)
+            else:
+                chosen[transactional_id] = question
+                partitions += len(question.partitions)
+        questions = list(chosen.values())
+        if later:
+            self._waiting[broker_id] = later
         self._busy.add(broker_id)
         request = AddPartitionsToTxnRequest(transactions=[_asked(question) for question in questions])
         self._channel.send(broker_id, request, lambda response: self._take(broker_id, questions, response))

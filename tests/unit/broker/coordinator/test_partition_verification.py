@@ -123,6 +123,23 @@ def test_one_request_is_under_way_to_a_broker_and_takes_all_that_waits() -> None
     assert brokers.waiting() == [(2, ["three"]), (1, ["two"])]
 
 
+def test_two_producers_of_one_transactional_id_share_no_request() -> None:
+    """The answer names the transactional id alone."""
+    brokers = Brokers()
+    zombie = Producer("two", 2001, 0)
+    for producer in (ONE, TWO, zombie):
+        brokers.ask(producer, A0)
+    brokers.ask(Producer("one", 1001, 0), A0)
+    brokers.answer()
+    assert brokers.waiting() == [(1, ["two", "one"])]
+    brokers.answer()
+    assert brokers.waiting() == [(1, ["two"])]
+    assert brokers.asked[0][1].transactions[0].producer_id == zombie.producer_id
+    brokers.answer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    refused = {A0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    assert brokers.told == [("one", {}), ("two", {}), ("one", {}), ("two", refused)]
+
+
 def test_what_one_producer_asks_is_asked_in_its_order_and_one_by_one() -> None:
     brokers = Brokers()
     brokers.ask(ONE, A0)
