@@ -452,7 +452,7 @@ class GroupCoordinator:
                 group_id,
                 shard.group_metadata.get(group_id),
                 version,
-                is_of_another_type=group_id in shard.group_metadata.consumers.groups,
+                exists=shard.group_metadata.exists(group_id),
             ),
             lambda error: DescribeGroupsResponse.DescribedGroup(group_id=group_id, error_code=error),
         )
@@ -466,7 +466,7 @@ class GroupCoordinator:
                 shard.group_metadata.consumers.get(group_id),
                 default,
                 self.cluster,
-                is_of_another_type=group_id in shard.group_metadata.groups,
+                exists=shard.group_metadata.exists(group_id),
             ),
             lambda error: ConsumerGroupDescribeResponse.DescribedGroup(group_id=group_id, error_code=error),
         )

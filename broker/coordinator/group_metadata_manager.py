@@ -49,8 +49,8 @@ class GroupMetadataManager:
         """Keys of records that this broker does not know, with the group that they name."""
         self._newer_groups: dict[str, int] = {}
         """Groups of protocols that are not served here, with the number of their records; the log of a newer
-        broker told of them. Their offsets can be read, and nobody joins them, deletes them or lets them
-        expire."""
+        broker told of them. Their offsets can be read, and nobody joins them, commits to them, deletes them
+        or lets them expire."""
 
     def get(self, group_id: str) -> ClassicGroup | None:
         return self.groups.get(group_id)
@@ -58,7 +58,15 @@ class GroupMetadataManager:
     def is_newer(self, group_id: str) -> bool:
         """Whether the group is of a protocol that is not served here, or has members of the newer one."""
         consumer = self.consumers.get(group_id)
-        return group_id in self._newer_groups or (consumer is not None and bool(consumer.members))
+        return self.is_unserved(group_id) or (consumer is not None and bool(consumer.members))
+
+    def is_unserved(self, group_id: str) -> bool:
+        """Whether the group is of a protocol that is not served here."""
+        return group_id in self._newer_groups
+
+    def exists(self, group_id: str) -> bool:
+        """Whether there is a group of that id, of any protocol."""
+        return group_id in self.groups or group_id in self.consumers.groups or self.is_unserved(group_id)
 
     def recorded(self, group_id: str) -> GroupMetadataValue | None:
         """The content of the group's newest record; None if it has none. Raises ProtocolError if it cannot be
@@ -110,7 +118,7 @@ class GroupMetadataManager:
 
     def ensure(self, group_id: str, undo: UndoLog | None) -> None:
         """Creates the group if it does not exist, because a record names it."""
-        if group_id in self.groups or group_id in self._newer_groups or self.consumers.get(group_id):
+        if self.exists(group_id):
             return
         self.groups[group_id] = ClassicGroup(group_id)
         if undo is not None:

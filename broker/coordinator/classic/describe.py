@@ -18,16 +18,16 @@ NOT_FOUND_SINCE: Final = 6
 
 
 def describe_group(
-    group_id: str, group: ClassicGroup | None, version: int, *, is_of_another_type: bool = False
+    group_id: str, group: ClassicGroup | None, version: int, *, exists: bool
 ) -> DescribeGroupsResponse.DescribedGroup:
     """Describes a group and its members. The protocol and its metadata are shown only for a stable group. A
-    group of another type is not found, like one that does not exist."""
+    group of another type is not found, like one that does not exist (`exists`: there is one of any type)."""
     described = DescribeGroupsResponse.DescribedGroup(group_id=group_id)
     if group is None:
         described.group_state = GroupState.DEAD.value
         if version >= NOT_FOUND_SINCE:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            why = "is not a classic group" if is_of_another_type else "not found"
+            why = "is not a classic group" if exists else "not found"
             described.error_message = f"Group {group_id} {why}."
         return described
     is_stable = group.state is GroupState.STABLE

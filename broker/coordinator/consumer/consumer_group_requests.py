@@ -115,16 +115,17 @@ class ConsumerGroupRequests:
 
     def _group_for(self, request: ConsumerGroupHeartbeatRequest, begun: ConsumerOperation) -> ConsumerGroup:
         """The request's group, or a new one that its records will create. An empty classic group of that name
-        is replaced; one with members is converted."""
+        is replaced; one with members is converted. Raises GroupRefusal for a group of another protocol."""
         group_id = request.group_id
         group = self._groups.get(group_id)
         if group is not None:
             return group
-        classic = self._classic.get(group_id)
-        if request.member_epoch != JOINING_EPOCH:
+        if request.member_epoch != JOINING_EPOCH or self._classic.is_unserved(group_id):
             known = f"Group {group_id} is not a consumer group."
             unknown = f"Consumer group {group_id} not found."
-            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, unknown if classic is None else known)
+            exists = self._classic.exists(group_id)
+            raise GroupRefusal(ErrorCode.GROUP_ID_NOT_FOUND, known if exists else unknown)
+        classic = self._classic.get(group_id)
         if classic is not None and classic.state is not GroupState.EMPTY:
             return upgraded(classic, begun)
         if classic is not None:

@@ -25,11 +25,12 @@ def describe_consumer_group(
     default_assignor: str,
     topics: TopicsView,
     *,
-    is_of_another_type: bool,
+    exists: bool,
 ) -> Response.DescribedGroup:
-    """Describes a group. One of another type is not found, like one that does not exist."""
+    """Describes a group. One of another type is not found, like one that does not exist (`exists`: there is
+    one of any type)."""
     if group is None:
-        why = "is not a consumer group" if is_of_another_type else "not found"
+        why = "is not a consumer group" if exists else "not found"
         return Response.DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {group_id} {why}.",

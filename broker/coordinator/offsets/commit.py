@@ -2,7 +2,8 @@
 
 A member commits in its generation. Whoever has none (an administrator, or a consumer that assigns partitions
 by itself: a "simple" consumer) may commit as long as the group has no members; that makes the group if need
-be. Topics are checked before: here each partition has a name and exists.
+be. Groups of protocols that are not served are left alone. Topics are checked before: here each partition has
+a name and exists.
 
 A commit is one batch, and the key of each record names the group. A group id may be as long as 32,767 bytes,
 so a request of a few kilobytes can ask for gigabytes of records. As soon as the records are larger than the
@@ -111,6 +112,8 @@ def commit_offsets(
     consumer = groups.consumers.get(request.group_id)
     if consumer is not None:
         error = commit_refusal(consumer, request, version, topics)
+    elif groups.is_unserved(request.group_id):
+        error = ErrorCode.GROUP_ID_NOT_FOUND
     else:
         error = commit_error(group, request, version)
     if error is not ErrorCode.NONE:

@@ -12,7 +12,8 @@ is under way does not hinder it, since the producer has been fenced by then if i
     a member that is not there               UNKNOWN_MEMBER_ID                 UNKNOWN_MEMBER_ID
 
 In a consumer group a member that is behind may commit what it has had since the epoch that it names, as with
-a plain commit. No session is refreshed.
+a plain commit. No session is refreshed. Groups of protocols that are not served are left alone: who commits
+to one is told GROUP_ID_NOT_FOUND, as by Kafka for a share group.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ def commit_in_transaction(
     consumer = groups.consumers.get(plain.group_id)
     if consumer is not None:
         error = _consumer_error(consumer, plain, topics)
+    elif groups.is_unserved(plain.group_id):
+        error = ErrorCode.GROUP_ID_NOT_FOUND
     else:
         error = _classic_error(groups.get(plain.group_id), plain)
     if error is not ErrorCode.NONE:

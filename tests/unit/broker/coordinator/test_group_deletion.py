@@ -14,12 +14,18 @@ from broker.coordinator.offsets.offset_records import OffsetAndMetadata, offset_
 from broker.coordinator.runtime.batches import coordinator_batch
 from broker.coordinator.runtime.result import CoordinatorRecord
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.offset_delete import OffsetDeleteRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.records.builder import BatchBuilder
 from protocol.records.control import TransactionMarker, build_marker_batch
+from protocol.serving.turns import run_through
 from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 SOON_GONE = GroupSettings(offsets_retention_ms=60_000, offsets_retention_check_interval_ms=60_000)
+
+SHARE_GROUP = CoordinatorRecord(b"\x00\x0a\x00\x01g", b"\x00\x00\x00\x00\x00\x01\x00")
+"""A record of a share group g."""
 
 
 def subscription(*topics: str) -> bytes:
@@ -269,9 +275,25 @@ def test_a_group_with_an_open_transaction_does_not_expire() -> None:
 # Groups of newer protocols
 
 
+def commit_in_transaction(world: GroupWorld, generation: int) -> ErrorCode:
+    """The error for an offset of group g in t-0."""
+    cls = TxnOffsetCommitRequest
+    partition = cls.TxnOffsetCommitRequestPartition(0, 6)
+    request = cls(
+        transactional_id="id",
+        group_id="g",
+        producer_id=7,
+        producer_epoch=0,
+        generation_id=generation,
+        topics=[cls.TxnOffsetCommitRequestTopic("t", [partition])],
+    )
+    prepared = run_through(world.groups.prepare_transactional_commit(request))
+    response = now(world.groups.commit_in_transaction(request, prepared))
+    return ErrorCode(response.topics[0].partitions[0].error_code)
+
+
 def test_groups_of_newer_protocols_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     world = GroupWorld(SOON_GONE)
-    newer = CoordinatorRecord(b"\x00\x0a\x00\x01g", b"\x00\x00\x00\x00\x00\x01\x00")
     unknown = CoordinatorRecord(b"\x00\x63\x00\x01g", b"x")
     nonsense = [
         CoordinatorRecord(b"\x00\x02\x00\x63", b""),
@@ -279,7 +301,7 @@ def test_groups_of_newer_protocols_are_left_alone(caplog: pytest.LogCaptureFixtu
         CoordinatorRecord(b"\x00\x0b\x00\x09g", b"x"),
     ]
     append(world, offset_record("g", "t", 0, OffsetAndMetadata(5, commit_timestamp_ms=1)))
-    append(world, newer, unknown, *nonsense)
+    append(world, SHARE_GROUP, unknown, *nonsense)
     with caplog.at_level(logging.WARNING, "barnabas.groups"):
         world.restart()
     partition = world.groups.partition_for("g")
@@ -291,11 +313,43 @@ def test_groups_of_newer_protocols_are_left_alone(caplog: pytest.LogCaptureFixtu
     assert now(world.join(version=3)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert world.groups.delete_group("g") is ErrorCode.GROUP_ID_NOT_FOUND
     assert delete(world, {"t": [0]}) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert world.groups.describe("g", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    for generation in (-1, 3):
+        for version in (2, 9):
+            error = world.commit_error(6, generation=generation, version=version)
+            assert error is ErrorCode.GROUP_ID_NOT_FOUND
+        assert commit_in_transaction(world, generation) is ErrorCode.GROUP_ID_NOT_FOUND
     assert world.groups.list_groups([], []).groups == []
     world.timers.advance(120_000)
     assert world.log.end_offset(GROUP_TOPIC, partition) == end
     assert world.committed().offset == 5
+
+
+def test_who_asks_for_a_group_of_a_newer_protocol_by_another_one_is_told_what_it_is_not() -> None:
+    world = GroupWorld()
+    world.cluster.topics["t"] = 1
+    append(world, SHARE_GROUP)
+    world.restart()
+    end = world.log.end_offset(GROUP_TOPIC, world.groups.partition_for("g"))
+    no_consumer_group = (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a consumer group.")
+    for epoch in (0, 2, -1):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="a",
+            member_epoch=epoch,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        beat = now(world.groups.consumer_heartbeat(request, world.context(68, 1)))
+        assert (beat.error_code, beat.error_message) == no_consumer_group
+    described = world.groups.describe_consumer_group("g")
+    assert (described.error_code, described.error_message) == no_consumer_group
+    classic = world.groups.describe("g", 6)
+    assert (classic.error_code, classic.error_message) == (
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        "Group g is not a classic group.",
+    )
+    assert world.log.end_offset(GROUP_TOPIC, world.groups.partition_for("g")) == end
 
 
 def test_a_newer_group_that_was_deleted_is_free_again() -> None:
