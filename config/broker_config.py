@@ -16,12 +16,23 @@ from typing import Final
 from config import listeners
 from config.catalogue import BROKER, broker_definition, broker_synonyms
 from config.definition import PER_BROKER, READ_ONLY, Definition
-from config.errors import InvalidValue
+from config.errors import ConfigError, InvalidValue
 from config.listeners import Endpoint, QuorumVoter
 from config.setting import Setting, one_line
 from config.values import HIDDEN, Value, text_of
 
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+CONSUMER_ASSIGNORS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "uniform": "uniform",
+        "range": "range",
+        "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+        "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+    }
+)
+"""The assignors of consumer groups, by all that group.consumer.assignors may call them: older files name the
+classes of Kafka's own ones. Others are classes that Kafka would load."""
 
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
@@ -281,6 +292,19 @@ class BrokerConfig:
     @property
     def quorum_voters(self) -> tuple[QuorumVoter, ...]:
         return listeners.parse_voters(self.items("controller.quorum.voters"))
+
+    @property
+    def consumer_group_assignors(self) -> tuple[str, ...]:
+        """The names of the assignors that consumer groups may use, the default first. Raises ConfigError for
+        one that is not served."""
+        config = "group.consumer.assignors"
+        for item in self.items(config):
+            if item not in CONSUMER_ASSIGNORS:
+                raise ConfigError(
+                    f"{config}: the assignor {one_line(item)} is not served here; name uniform or range, or "
+                    "leave the config out"
+                )
+        return tuple(dict.fromkeys(CONSUMER_ASSIGNORS[item] for item in self.items(config)))
 
     @property
     def admin_listener(self) -> tuple[str, int] | None:

@@ -262,5 +262,6 @@ def _check_groups(config: BrokerConfig) -> None:
         "classic" in config.items("group.coordinator.rebalance.protocols"),
         "Disabling the 'classic' protocol is not supported.",
     )
+    _ = config.consumer_group_assignors
     codec = config.integer("offsets.topic.compression.codec")
     _expect(0 <= codec <= 4, f"Unknown compression type id: {codec}")

@@ -448,7 +448,7 @@ def consumer_group_settings(config: BrokerConfig) -> ConsumerGroupSettings:
     """The settings of consumer groups, from the broker's configuration."""
     return ConsumerGroupSettings(
         group_consumer_max_size=config.integer("group.consumer.max.size"),
-        group_consumer_assignors=config.items("group.consumer.assignors"),
+        group_consumer_assignors=config.consumer_group_assignors,
         group_consumer_migration_policy=config.text("group.consumer.migration.policy"),
         group_consumer_regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
         group_consumer_session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),

@@ -60,7 +60,8 @@ DEFINITIONS: Final = (
         "Most members of a consumer group."),
     Definition("group.consumer.assignors", LIST,
         ("uniform", "range"), Items(may_be_empty=False), MEDIUM, READ_ONLY,
-        "Assignors that the broker offers to consumer groups, the default first."),
+        "Assignors that the broker offers to consumer groups, the default first: uniform and range, "
+        "also by the names of Kafka's classes."),
     Definition("group.consumer.migration.policy", STRING,
         "bidirectional",
         OneOf(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), ignore_case=True), MEDIUM, READ_ONLY,

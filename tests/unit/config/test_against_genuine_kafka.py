@@ -61,8 +61,8 @@ OTHERWISE_HERE: Final = {
     # Java classes are names to us: nothing loads them.
     ("value", "principal.builder.class", "no.such.Thing"): "no.such.Thing",
     ("broker", "principal.builder.class", "java.lang.String"): "",
-    ("broker", "group.consumer.assignors", "x"): "",
     ("broker", "group.share.assignors", "x"): "",
+    ("broker", "group.consumer.assignors", "x"): "group.consumer.assignors: the assignor x is not served",
     # Java 17 prints the smallest double with a digit too many; ours is the shortest that reads back.
     ("value", "log.cleaner.io.buffer.load.factor", "4.9E-324"): "5.0E-324",
     # Kafka meets these with an exception of Java's own; here they have a sentence.

@@ -141,6 +141,28 @@ def test_voters_and_limits_by_address() -> None:
     assert max_connections_per_ip(config) == {"127.0.0.1": 200, "broker.example.org": 7, "::1": 3}
 
 
+JAVA_ASSIGNOR = "org.apache.kafka.coordinator.group.assignor."
+
+
+@pytest.mark.parametrize(
+    ("text", "assignors"),
+    [
+        ("range", ("range",)),
+        (f"{JAVA_ASSIGNOR}RangeAssignor,{JAVA_ASSIGNOR}UniformAssignor", ("range", "uniform")),
+        (f"uniform,{JAVA_ASSIGNOR}UniformAssignor", ("uniform",)),
+    ],
+)
+def test_assignors_go_by_their_names_and_by_kafkas_classes(text: str, assignors: tuple[str, ...]) -> None:
+    assert broker(group_consumer_assignors=text).consumer_group_assignors == assignors
+    assert broker().consumer_group_assignors == ("uniform", "range")
+
+
+@pytest.mark.parametrize("name", ["org.example.Mine", "Uniform"])
+def test_an_assignor_that_nobody_has_stops_the_start_with_the_remedy(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is not served here; name uniform or range.*at file"):
+        broker(group_consumer_assignors=f"range,{name}")
+
+
 def test_a_topic_follows_its_broker_until_it_decides_itself() -> None:
     config = broker(log_segment_bytes="2000000", log_cleanup_policy="compact", log_roll_ms="5")
     inherited = topic_config(config, {})

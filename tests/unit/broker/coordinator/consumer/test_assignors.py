@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 from broker.coordinator.consumer.assignors.group_spec import Assignment, Assignor, GroupSpec, MemberSpec
 from broker.coordinator.consumer.assignors.range_assignor import assign_ranges
 from broker.coordinator.consumer.assignors.uniform_assignor import assign_uniformly
+from broker.coordinator.consumer.target_assignment import ASSIGNORS
+from config.broker_config import CONSUMER_ASSIGNORS
 from protocol.primitives import Uuid
 
 TOPICS = tuple(bytes([number]) * 16 for number in range(5))
+
+
+def test_every_assignor_that_may_be_configured_is_there() -> None:
+    assert ASSIGNORS.keys() == set(CONSUMER_ASSIGNORS.values())
 
 
 def groups() -> st.SearchStrategy[GroupSpec]:
