@@ -82,6 +82,12 @@ class ConsumerGroup:
     def subscribes(self, topic: str) -> bool:
         return topic in self.subscriptions.by_name or topic in self.subscriptions.by_regex
 
+    def subscribes_any(self, topics: frozenset[str]) -> bool:
+        """Whether the group subscribes to one of the topics. Python goes through the smaller of both sets:
+        a metadata change may name ten thousand topics, and there may be as many groups."""
+        by_name, by_regex = self.subscriptions.by_name.keys(), self.subscriptions.by_regex.keys()
+        return not (by_name.isdisjoint(topics) and by_regex.isdisjoint(topics))
+
     # Replay
 
     def put_member(self, member_id: str, new: ConsumerGroupMember | None) -> None:

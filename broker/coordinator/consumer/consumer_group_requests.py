@@ -166,7 +166,7 @@ class ConsumerGroupRequests:
         """Has the next heartbeat of each group that subscribes to one of these topics look at its topics
         anew."""
         for group in self._groups.groups.values():
-            if any(group.subscribes(name) for name in names):
+            if group.subscribes_any(names):
                 group.needs_metadata_check = True
 
     def searched(
