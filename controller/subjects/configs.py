@@ -85,10 +85,10 @@ class ConfigRules:
                 raise RefusedChange("Default group resources are not allowed.")
             validate_group_config(settings, self.in_force(image.configs))
 
-    def topic_config_fault(self, configs: Mapping[str, str]) -> str | None:
-        """Kafka's sentence on the first thing that is wrong; None when all may be set."""
+    def topic_config_fault(self, configs: ConfigsImage, overrides: Mapping[str, str]) -> str | None:
+        """Kafka's sentence on the first thing that is wrong; None when a new topic may set all of it."""
         try:
-            validate_topic_config(configs, self._config)
+            validate_topic_config(overrides, self.in_force(configs))
         except InvalidValue as fault:
             return str(fault)
         return None

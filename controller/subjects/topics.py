@@ -142,7 +142,7 @@ def _create(
         raise ControllerError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with existing topic: {other}"
         )
-    configs = _configs(topic, rules)
+    configs = _configs(image, topic, rules)
     if configs:
         _ask(rules, ConfigQuestion("TOPIC", topic.name, tuple(configs.items())))
     replicas = _replicas(image, topic, rules, random_source)
@@ -183,7 +183,9 @@ def _question(
     return TopicQuestion(topic.name, len(replicas), len(replicas[0]), None, own)
 
 
-def _configs(topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules) -> dict[str, str]:
+def _configs(
+    image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules
+) -> dict[str, str]:
     """The topic's own configs, checked; the last of several values of one name counts."""
     configs: dict[str, str] = {}
     nulls = [config.name for config in topic.configs if config.value is None]
@@ -193,7 +195,7 @@ def _configs(topic: CreateTopicsRequest.CreatableTopic, rules: CreationRules) ->
         )
     for config in topic.configs:
         configs[config.name] = config.value or ""
-    sentence = rules.configs.topic_config_fault(configs)
+    sentence = rules.configs.topic_config_fault(image.configs, configs)
     if sentence is not None:
         raise ControllerError(ErrorCode.INVALID_CONFIG, sentence)
     return configs

@@ -9,6 +9,7 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from protocol.metadata_log.cluster import ConfigRecord
 from protocol.registry import ApiKey
 from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.values import ZERO_UUID
@@ -176,6 +177,17 @@ def test_a_fault_is_named_in_kafkas_words(
     assert (result.error_code, result.error_message) == (code, sentence)
     assert (result.topic_id, result.num_partitions, result.configs) == (ZERO_UUID, -1, [])
     assert fixture.log.end_offset == end, "a refusal leaves no record"
+
+
+def test_what_was_set_for_all_brokers_counts_as_for_an_alteration(fixture: ControllerFixture) -> None:
+    (refused,) = create(fixture, topic("late", min_compaction_lag_ms="9", max_compaction_lag_ms="5"))
+    assert refused.error_code == ErrorCode.INVALID_CONFIG
+    fixture.controller._append([ConfigRecord(4, "", "log.cleaner.max.compaction.lag.ms", "5")])
+    (refused,) = create(fixture, topic("late", min_compaction_lag_ms="9"))
+    sentence = "conflict topic config setting min.compaction.lag.ms (9) > max.compaction.lag.ms (5)"
+    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_CONFIG, sentence)
+    (made,) = create(fixture, topic("late", min_compaction_lag_ms="9", max_compaction_lag_ms="10"))
+    assert made.error_code == ErrorCode.NONE
 
 
 def test_an_assignment_forbids_counts(fixture: ControllerFixture) -> None:
