@@ -433,7 +433,8 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         group_min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
         group_max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
         group_max_size=config.integer("group.max.size"),
-        group_initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+        # Kafka takes a delay below zero, too, and its timer does not wait then.
+        group_initial_rebalance_delay_ms=max(config.integer("group.initial.rebalance.delay.ms"), 0),
         offset_metadata_max_characters=config.integer("offset.metadata.max.bytes"),
         offsets_retention_ms=config.integer("offsets.retention.minutes") * _MINUTE_MS,
         offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),

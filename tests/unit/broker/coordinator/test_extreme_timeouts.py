@@ -13,7 +13,9 @@ import pytest
 from broker.coordinator.group_operation import DeadlineKind, GroupSettings
 from broker.coordinator.ports import CurrentTime
 from broker.coordinator.runtime.coordinator_context import DEADLINES_PER_TURN
+from broker.server.broker_server import group_settings
 from protocol.errors import ErrorCode, InvariantViolated
+from tests.support.rigs.controllers import one_node_config
 from tests.support.rigs.group_world import GroupWorld, is_parked, now
 
 LONGEST_MS = 2**31 - 1
@@ -130,12 +132,15 @@ def test_sessions_outside_the_bounds_of_the_broker_are_refused(session_ms: int) 
     assert answer.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_no_first_delay_and_members_that_keep_coming() -> None:
-    world = GroupWorld(GroupSettings(group_initial_rebalance_delay_ms=0))
+@pytest.mark.parametrize("delay_ms", ["0", "-1", "-2147483648"])
+def test_no_first_delay_and_members_that_keep_coming(delay_ms: str) -> None:
+    config = one_node_config(group__initial__rebalance__delay__ms=delay_ms)
+    world = GroupWorld(group_settings(config))
     first, second = world.new_id(), world.new_id()
     joins = [world.join("g", first), world.join("g", second)]
     world.timers.advance(0)
     assert [now(join).generation_id for join in joins] == [1, 1]
+    assert world.groups.failures == 0
 
 
 def test_thousands_of_deadlines_at_one_moment_leave_room_for_others() -> None:
