@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from broker.coordinator.consumer.member import ConsumerGroupMember
 
 DEFAULT_ASSIGNOR_ORDER: Final = ("uniform", "range")
-"""If as many members prefer one assignor as another, the first one here wins, in the order of Java's hash
-table."""
+"""All assignors. If as many members prefer one as another, the first one here wins, in the order of Java's
+hash table."""
 
 
 class ResolvedRegex(NamedTuple):
@@ -76,11 +76,10 @@ class Subscriptions:
         return all(count == 1 for count in self.by_regex.values())
 
     def preferred_assignor(self) -> str | None:
-        """The assignor that most members name; None if no member names one."""
-        if not self.assignors:
-            return None
-        order = {name: place for place, name in enumerate(DEFAULT_ASSIGNOR_ORDER)}
-        return max(self.assignors, key=lambda name: (self.assignors[name], -order.get(name, len(order))))
+        """The assignor that most members name, of those that there are; None if no member names one. Apache
+        Kafka may have written that a member wants one of its operator's."""
+        named = [name for name in DEFAULT_ASSIGNOR_ORDER if name in self.assignors]
+        return max(named, key=self.assignors.__getitem__, default=None)
 
 
 def subscribed_names(member: ConsumerGroupMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:

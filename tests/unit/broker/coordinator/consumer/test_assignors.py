@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from broker.coordinator.consumer.assignors.group_spec import Assignment, Assignor, GroupSpec, MemberSpec
 from broker.coordinator.consumer.assignors.range_assignor import assign_ranges
 from broker.coordinator.consumer.assignors.uniform_assignor import assign_uniformly
+from broker.coordinator.consumer.subscriptions import DEFAULT_ASSIGNOR_ORDER
 from broker.coordinator.consumer.target_assignment import ASSIGNORS
 from config.broker_config import CONSUMER_ASSIGNORS
 from protocol.primitives import Uuid
@@ -19,7 +20,7 @@ TOPICS = tuple(bytes([number]) * 16 for number in range(5))
 
 
 def test_every_assignor_that_may_be_configured_is_there() -> None:
-    assert ASSIGNORS.keys() == set(CONSUMER_ASSIGNORS.values())
+    assert ASSIGNORS.keys() == set(CONSUMER_ASSIGNORS.values()) == set(DEFAULT_ASSIGNOR_ORDER)
 
 
 def groups() -> st.SearchStrategy[GroupSpec]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Never
 
+import msgspec
 import pytest
 
+from broker.coordinator.consumer.consumer_group_records import member_record
+from broker.coordinator.group_coordinator import GROUP_TOPIC
 from broker.coordinator.group_operation import GroupSettings
 from broker.coordinator.offsets.fetch import FetchedGroup
+from broker.coordinator.runtime.batches import coordinator_batch
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -176,6 +180,22 @@ def test_a_topic_that_grows_is_shared_anew() -> None:
     world.groups.topics_changed({}, frozenset({"t"}))
     world.timers.advance(2_000)
     assert given(beat(world, "a", epoch)) == {world.cluster.topic_id("t"): [0, 1]}
+
+
+def test_a_member_that_wants_an_assignor_which_is_not_here_gets_the_default_one() -> None:
+    """Apache Kafka can have assignors of its operator's, and has written that the member wants one."""
+    world = world_with({"t": 2})
+    epoch = join(world, "a").member_epoch
+    member = world.shard("g").group_metadata.consumers.groups["g"].members["a"]
+    record = member_record("g", msgspec.structs.replace(member, server_assignor="mine"))
+    batch = coordinator_batch([record], timestamp_ms=1)
+    world.log.append_internal(GROUP_TOPIC, world.groups.partition_for("g"), batch, lambda *_: None)
+    world.restart()
+    assert world.groups.describe_consumer_group("g").assignor_name == "uniform"
+    world.timers.advance(2_000)
+    assert join(world, "b").error_code == ErrorCode.NONE
+    assert given(beat(world, "a", epoch)) == {world.cluster.topic_id("t"): [0]}
+    assert world.groups.failures == 0
 
 
 class Counted(str):
