@@ -1,4 +1,4 @@
-"""JoinGroup (11), versions 0 to 9: become a member of a classic group, or stay one.
+"""JoinGroup (11), versions 0 to 9: become a member by the classic protocol, or stay one.
 
     0    the rebalance timeout is the session timeout
     1    rebalance timeout of its own (KIP-62)
@@ -10,8 +10,10 @@
     8    the client says why (KIP-800)
     9    a returning static leader may skip the assignment (KIP-814)
 
-Needs READ on the group. The answer comes when the join phase is over. Groups of the newer consumer protocol
-do not exist here yet, so there is nothing to upgrade or downgrade.
+Needs READ on the group. The answer of a classic group comes when its join phase is over. A consumer group
+(KIP-848) without members becomes a classic one; one with members takes the client in at once, if that offers
+the protocol of consumers and a subscription that can be read (`broker.coordinator.consumer.classic_members`).
+A group of a protocol that is not served is INCONSISTENT_GROUP_PROTOCOL.
 """
 
 from __future__ import annotations

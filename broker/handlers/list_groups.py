@@ -3,9 +3,10 @@
     1    throttle time
     3    flexible
     4    states, and a filter on them (KIP-518)
-    5    types, and a filter on them (KIP-848); every group here is "classic"
+    5    types, and a filter on them (KIP-848): "classic" and "consumer"
 
-Needs DESCRIBE on the cluster for all, otherwise shows the groups that one may DESCRIBE.
+Needs DESCRIBE on the cluster for all, otherwise shows the groups that one may DESCRIBE. Groups of protocols
+that are not served are left out.
 """
 
 from __future__ import annotations
