@@ -75,6 +75,8 @@ class SeenLog:
         """Of the segment in which reading goes on, at `_position`."""
         self._position = 0
         self._truncations = log.truncations
+        self._merged_before = 0
+        """The highest `merged_end` so far; a truncation may lower it."""
 
     @property
     def end_offset(self) -> int:
@@ -98,6 +100,7 @@ class SeenLog:
         """Reads what is new. The number of batches that are as they were; the others are to be judged."""
         segments = self._log.segments
         self.cut_offset = None
+        self._merged_before = max(self._merged_before, self.merged_end)
         if self.readings == 0 or self._truncations != segments.truncations:
             return self._read_again()
         number = segments.number_of(self._segment_base)
@@ -120,7 +123,8 @@ class SeenLog:
             return 0
         there = dict.fromkeys(self.batches)
         for batch in reversed(before):
-            if batch in there:
+            is_merged = batch.base_offset < self._merged_before and batch.last_offset < self.end_offset
+            if batch in there or is_merged:
                 break
             self.cut_offset = batch.base_offset
         return 0
