@@ -69,7 +69,8 @@ def _may_compute(group: ConsumerGroup, operation: ConsumerOperation) -> bool:
     interval_ms = operation.times.assignment_interval_ms
     if group.assignment_timestamp_ms == 0 or interval_ms == 0:
         return True
-    return operation.now.wall_ms >= group.assignment_timestamp_ms + interval_ms
+    # The time may lie ahead: by the clock of a former coordinator, or by this one before it was set back.
+    return not 0 <= operation.now.wall_ms - group.assignment_timestamp_ms < interval_ms
 
 
 def _spec(

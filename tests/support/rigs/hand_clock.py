@@ -21,6 +21,10 @@ class HandClock:
     def monotonic_ns(self) -> int:
         return self._monotonic_ns
 
+    def set_back(self, milliseconds: int) -> None:
+        """Somebody sets the wall clock; the monotonic one goes on."""
+        self._wall_ms -= milliseconds
+
     def move(self, milliseconds: float) -> None:
         self._monotonic_ns += int(milliseconds * 1_000_000)
         self._wall_ms += int(milliseconds)

@@ -116,6 +116,19 @@ def test_a_silent_member_goes_with_its_session_and_one_that_holds_on_with_its_ti
     assert beat(world, "b", epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_group_does_not_wait_for_a_clock_that_was_set_back() -> None:
+    """The time of the last assignment lies an hour ahead, as after a coordinator whose clock was wrong."""
+    world = world_with({"t": 2})
+    join(world, "a")
+    world.clock.set_back(3_600_000)
+    assert join(world, "b").member_epoch == 3
+    topic_id = world.cluster.topic_id("t")
+    owned = [ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id or b"", [0, 1])]
+    kept = given(beat(world, "a", 2, topic_partitions=owned))
+    assert kept is not None
+    assert [len(partitions) for partitions in kept.values()] == [1], "b gets the other one"
+
+
 def test_offsets_go_with_member_epochs() -> None:
     world = world_with({"t": 2})
     epoch = join(world, "a").member_epoch
