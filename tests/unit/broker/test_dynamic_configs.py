@@ -9,19 +9,23 @@ import pytest
 
 from broker.network.limits import ConnectionLimits, plain_host
 from broker.network.socket_network import resolve
-from broker.server.dynamic_configs import change_limits, is_address
+from broker.server.connection_limits import change_limits, is_address
 from tests.support.rigs.controllers import one_node_config
+
+LISTENERS = ["PLAINTEXT"]
 
 
 def test_limits_are_those_of_the_config_in_force() -> None:
     limits = ConnectionLimits()
     static = one_node_config(listener__name__plaintext__max__connections="7")
     config = static.with_dynamic({"max.connections": "50"}, {"max.connections.per.ip": "5"})
-    change_limits(limits, config, {"10.0.0.1": 2})
+    change_limits(limits, config, LISTENERS, {"10.0.0.1": 2})
     assert (limits.maximum, limits.maximum_per_ip, limits.exempt_listener) == (50, 5, None)
     assert limits.per_ip_overrides == {"10.0.0.1": 2}
     assert limits.per_listener == {"PLAINTEXT": 7}
-    change_limits(limits, config.with_dynamic({"listener.name.plaintext.max.connections": "9"}, {}), {})
+    change_limits(
+        limits, config.with_dynamic({"listener.name.plaintext.max.connections": "9"}, {}), LISTENERS, {}
+    )
     assert limits.per_listener == {"PLAINTEXT": 9}
     assert limits.per_ip_overrides == {}
 
@@ -31,7 +35,7 @@ def test_who_waits_for_room_looks_again_when_there_is_more() -> None:
     limits.opened("PLAINTEXT", "10.0.0.1")
     woken: list[bool] = []
     limits.when_room(lambda: woken.append(limits.has_room("PLAINTEXT")))
-    change_limits(limits, one_node_config().with_dynamic({"max.connections": "2"}, {}), {})
+    change_limits(limits, one_node_config().with_dynamic({"max.connections": "2"}, {}), LISTENERS, {})
     assert woken == [True]
 
 

@@ -305,7 +305,8 @@ def test_there_is_no_lane_where_a_quota_may_throttle() -> None:
 def test_dynamic_configs_of_the_broker_bump_the_epoch() -> None:
     rig = ProduceWorld(fast=True).rig
     shared: Any = SimpleNamespace(
-        limits=ConnectionLimits(), logs=SimpleNamespace(cleaner=SimpleNamespace(settings=None)), server=None
+        logs=SimpleNamespace(cleaner=SimpleNamespace(settings=None)),
+        server=SimpleNamespace(limits=ConnectionLimits()),
     )
     acceptors: Any = {endpoint.listener: None for endpoint in rig.config.broker_listeners}
     epoch = LaneEpoch()
