@@ -43,8 +43,7 @@ three."""
 
 _FIRST_STEP_BYTES: Final = 64 * 1024
 _LARGEST_STEP_BYTES: Final = 4 * 1024 * 1024
-_FIRST_GZIP_STEP_BYTES: Final = 4 * 1024
-_LARGEST_GZIP_STEP_BYTES: Final = 256 * 1024
+_GZIP_STEP_BYTES: Final = 4 * 1024
 GZIP_WINDOW_BITS: Final = 31
 XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 XERIAL_MAGIC: Final = XERIAL_HEADER[:8]
@@ -143,7 +142,7 @@ def _gzip(data: Buffer, level: int) -> bytes:
 def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
     stream = zlib.decompressobj(GZIP_WINDOW_BITS)
     view = memoryview(data)
-    position, step = 0, _FIRST_GZIP_STEP_BYTES
+    position, step = 0, len(view)
 
     def read(at_most: int) -> bytes:
         nonlocal stream, position, step
@@ -151,13 +150,13 @@ def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
             if stream.eof:
                 if view[position : position + 2].tobytes() != b"\x1f\x8b":
                     return b""  # padding or other bytes after the last gzip member, which Kafka ignores
-                stream, step = zlib.decompressobj(GZIP_WINDOW_BITS), _FIRST_GZIP_STEP_BYTES
+                stream, step = zlib.decompressobj(GZIP_WINDOW_BITS), _GZIP_STEP_BYTES
             given = view[position : position + step]
             piece = stream.decompress(given, at_most)
-            # What is behind the end of a member is copied, so a member is given a little at first.
+            # What is behind the end of a member is copied, so further members are given a little at first.
             left = stream.unused_data if stream.eof else stream.unconsumed_tail
             taken = len(given) - len(left)
-            position, step = position + taken, min(2 * step, _LARGEST_GZIP_STEP_BYTES)
+            position, step = position + taken, 2 * step
             if piece:
                 return piece
             if not stream.eof and not taken:
