@@ -52,6 +52,7 @@ class ReplicationQuota:
 
     def record(self, size_bytes: int, now_ms: int) -> None:
         """Counts so many bytes of throttled replicas that were copied."""
+        self._forget_old(now_ms)
         begin_ms = now_ms - now_ms % self._window_ms
         if self._samples and self._samples[-1][0] == begin_ms:
             size_bytes += self._samples.pop()[1]
@@ -62,13 +63,17 @@ class ReplicationQuota:
 
     def rate(self, now_ms: int) -> float:
         """Bytes a second of throttled replicas, as far as they are remembered."""
+        self._forget_old(now_ms)
         samples = self._samples
-        while samples and samples[0][0] <= now_ms - self._oldest * self._window_ms:
-            samples.popleft()
         if not samples:
             return 0.0
         elapsed_ms = max(now_ms - samples[0][0], self._window_ms)
         return 1_000 * sum(size for _, size in samples) / elapsed_ms
+
+    def _forget_old(self, now_ms: int) -> None:
+        samples = self._samples
+        while samples and samples[0][0] <= now_ms - self._oldest * self._window_ms:
+            samples.popleft()
 
 
 def throttled_partitions(replicas: str, broker_id: int) -> frozenset[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from broker.quotas.replication_quota import NO_LIMIT, ReplicationQuota, throttled_partitions
@@ -37,6 +39,18 @@ def test_the_rate_is_over_the_windows_that_are_remembered() -> None:
     assert quota.rate(12_500) == 520
     assert quota.rate(13_000) == 300, "the first window is forgotten"
     assert quota.rate(30_000) == 0
+
+
+def test_windows_are_forgotten_though_nobody_asks_for_the_rate() -> None:
+    quota = ReplicationQuota(window_ms=1_000, windows=3)
+    tracemalloc.start()
+    try:
+        for now_ms in range(0, 2_000_000, 1_000):
+            quota.record(100, now_ms)
+        assert tracemalloc.get_traced_memory()[0] < 10_000
+    finally:
+        tracemalloc.stop()
+    assert quota.rate(1_999_000) == 150
 
 
 def test_without_a_limit_nothing_is_exceeded() -> None:
