@@ -99,6 +99,10 @@ class HostedLogs:
                 return directory
         return None
 
+    def directory_with(self, directory_id: bytes) -> LogDirectory | None:
+        """The log directory with this id. None if there is none that can be used."""
+        return next((each for each in self.directories if each.directory_id == directory_id), None)
+
     def claim(self, key: Key) -> None:
         self._claimed[key] = None
 

@@ -211,9 +211,19 @@ class LogManager:
             self._hosted.claim((topic, partition))
         return log
 
-    def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
-        """Creates a log, in the directory that was asked for (`prefer`) or in that with the fewest logs.
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: LogConfig,
+        directory_id: bytes | None = None,
+    ) -> PartitionLog:
+        """Creates a log, in the directory that was asked for (`prefer`), else in that with `directory_id`,
+        else in that with the fewest logs.
 
+        directory_id: where the log should be already, as far as anybody knows; None if it was nowhere yet. A
+        log that should be in no directory that works may be in one that has failed, and is not made anew.
         Raises OSError and LogStorageError.
         """
         key = (topic, partition)
@@ -223,7 +233,7 @@ class LogManager:
             raise LogStorageError(f"{topic}-{partition} is there and cannot be used: {self.offline[key]}")
         if key in self.logs:
             raise LogStorageError(f"{topic}-{partition} is there already")
-        home = self._preferred.pop(key, None) or self._hosted.emptiest_directory()
+        home = self._home_of_new(key, directory_id)
         path = home.file(partition_directory(topic, partition))
         try:
             log = create_log(
@@ -243,6 +253,13 @@ class LogManager:
         self._hosted.add(key, log, home)
         self._hosted.claim(key)
         return log
+
+    def _home_of_new(self, key: Key, directory_id: bytes | None) -> LogDirectory:
+        assigned = None if directory_id is None else self._hosted.directory_with(directory_id)
+        if assigned is None and directory_id is not None and self.failed_directories:
+            failed = ", ".join(each.path for each in self.failed_directories)
+            raise LogStorageError(f"{key[0]}-{key[1]} may be in a log directory that has failed: {failed}")
+        return self._preferred.pop(key, None) or assigned or self._hosted.emptiest_directory()
 
     def prefer(self, topic: str, partition: int, home: LogDirectory) -> None:
         """Remembers that a log which does not exist yet shall be created in this directory.

@@ -89,7 +89,7 @@ class DirectoryAssignments:
         directory_id = self._directory_of(topic, index)
         if directory_id is None:
             return
-        if partition.directories[partition.replicas.index(self._node_id)] == directory_id:
+        if partition.directory_of(self._node_id) == directory_id:
             self._wanted.pop((topic_id, index), None)
             return
         self._wanted[topic_id, index] = directory_id

@@ -5,7 +5,9 @@ are created and deleted, leaders begin a new epoch, and the topics' settings rea
 partition in `by_name` or `by_id`; for one that is not there, `why_not_hosted` gives the error to answer.
 Batches are appended with `appends`.
 
-A partition whose log could not be created because the disk was full is tried again, without a restart.
+A partition whose log could not be created because the disk was full is tried again, without a restart. One
+whose log may lie in a log directory that has failed is offline here, and its log is not created: an empty one
+in another directory would let the controller elect this replica, without the records that it had.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from broker.replication.watched_batches import WatchedBatches
 from config.broker_config import BrokerConfig
 from config.errors import InvalidValue
 from config.ports import Clock
+from controller.metadata.image.brokers import UNASSIGNED_DIRECTORY
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.topics import NO_LEADER, PartitionRegistration
@@ -49,7 +52,14 @@ class Logs(Protocol):
 
     def get(self, topic: str, partition: int) -> PartitionLog | None: ...
 
-    def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog: ...
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: LogConfig,
+        directory_id: bytes | None = None,
+    ) -> PartitionLog: ...
 
     def delete_async(self, topic: str, partition: int) -> None: ...
 
@@ -280,7 +290,8 @@ class ReplicaManager:
                 continue
             if settings is None:
                 settings = self._settings(image, topic)
-            partition = self._host(topic, index, topic_id, settings)
+            directory_id = entry.directory_of(self._node_id)
+            partition = self._host(topic, index, topic_id, settings, directory_id)
             if partition is None:
                 continue
             led = partition.is_leader
@@ -303,8 +314,11 @@ class ReplicaManager:
             if moved and (led or partition.is_leader):
                 changes.append(LeaderChange(topic, index, entry.leader_epoch, partition.is_leader))
 
-    def _host(self, topic: str, index: int, topic_id: bytes, settings: TopicSettings) -> Partition | None:
-        """The partition, with its log; None if the log could not be created or opened."""
+    def _host(
+        self, topic: str, index: int, topic_id: bytes, settings: TopicSettings, directory_id: bytes
+    ) -> Partition | None:
+        """The partition, with its log; None if the log could not be created or opened, or may be in a log
+        directory that has failed. directory_id: the log directory of the replica in the image."""
         key = (topic, index)
         partition = self.by_name.get(key)
         if partition is not None and partition.topic_id == topic_id:
@@ -318,7 +332,10 @@ class ReplicaManager:
                 self._logs.delete_async(topic, index)
                 log = self._logs.get(topic, index)
             if log is None:
-                log = self._logs.create(topic, index, topic_id, settings.log)
+                is_assigned = directory_id != UNASSIGNED_DIRECTORY
+                log = self._logs.create(
+                    topic, index, topic_id, settings.log, directory_id if is_assigned else None
+                )
             else:
                 if log.topic_id == ZERO_UUID:
                     give_topic_id(log, topic_id)

@@ -70,7 +70,7 @@ class _Assigning:
         broker = self._broker
         if broker.id not in partition.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if partition.directories[partition.replicas.index(broker.id)] == directory_id:
+        if partition.directory_of(broker.id) == directory_id:
             return ErrorCode.NONE
         change = self._staying.change(
             topic, index, election=Election.ONLINE, directories={broker.id: directory_id}

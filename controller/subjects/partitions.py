@@ -75,7 +75,7 @@ def leaves_directories(
     def lay_there() -> Iterator[PartitionKey]:
         for key in image.topics.index.partitions(Group.IN_ISR, broker_id):
             partition = image.topics.by_id[key.topic_id].partitions[key.number]
-            if partition.directories[partition.replicas.index(broker_id)] in lost:
+            if partition.directory_of(broker_id) in lost:
                 yield key
 
     return _out_of_isr(image, lay_there(), Leadership(image, rules, leaving=broker_id), limit)

@@ -57,6 +57,10 @@ class PartitionRegistration(msgspec.Struct, frozen=True):
     def preferred_leader(self) -> int:
         return self.replicas[0] if self.replicas else NO_LEADER
 
+    def directory_of(self, broker_id: int) -> bytes:
+        """The directory id of the replica on that broker, which is one of the replicas."""
+        return self.directories[self.replicas.index(broker_id)]
+
     @classmethod
     def from_record(cls, record: PartitionRecord) -> PartitionRegistration:
         return cls(

@@ -7,7 +7,7 @@ out, and the clock moves by hand.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,7 +29,7 @@ from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from config.ports import Files
 from config.setting import Setting, Source
-from controller.metadata.image.brokers import VersionRange
+from controller.metadata.image.brokers import UNASSIGNED_DIRECTORY, VersionRange
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -115,7 +115,14 @@ class MemoryLogs:
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         return self.logs.get((topic, partition))
 
-    def create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
+    def create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: LogConfig,
+        directory_id: bytes | None = None,
+    ) -> PartitionLog:
         directory = f"/logs/{topic}-{partition}.{len(self.deleted)}"
         log = create_log(
             self.files,
@@ -274,13 +281,15 @@ class HandlerRig:
         partitions: int = 1,
         *,
         number: int = 1,
-        replicas: Iterable[int] = (1,),
+        replicas: Sequence[int] = (1,),
         isr: Iterable[int] | None = None,
         leader: int = 1,
         leader_epoch: int = 0,
+        directory_id: bytes = UNASSIGNED_DIRECTORY,
         **configs: str,
     ) -> bytes:
-        """A topic whose partitions broker 1 leads, unless told otherwise; its id."""
+        """A topic whose partitions broker 1 leads, unless told otherwise; its id. directory_id: that of all
+        replicas."""
         made = topic_id(number)
         self.apply(
             TopicRecord(name, made),
@@ -297,6 +306,7 @@ class HandlerRig:
                     leader=leader,
                     leader_epoch=leader_epoch,
                     partition_epoch=0,
+                    directories=[directory_id for _ in replicas],
                 )
                 for index in range(partitions)
             ),

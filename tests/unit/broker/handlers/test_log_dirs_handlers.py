@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
 import pytest
 
 from broker.handlers import alter_replica_log_dirs, describe_log_dirs, describe_producers
 from broker.replication.replica_manager import ReplicaManager
+from controller.metadata.image.brokers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from protocol.errors import ErrorCode
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.messages.describe_producers import DescribeProducersRequest
-from protocol.metadata_log.topics import PartitionRecord, TopicRecord
+from protocol.metadata_log.cluster import FeatureLevelRecord
+from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import VOLUME_BYTES, MemoryFiles
+from storage.meta_properties import MetaProperties, encode_meta_properties
 from storage.partition_log import PartitionLog
 from tests.support.rigs.handler_rig import HandlerRig, topic_id
 from tests.support.rigs.storage_world import NoRandomSource, RunsAtOnce
+
+A, B, C, NOBODYS = b"a" * 16, b"b" * 16, b"c" * 16, b"n" * 16
+"""The ids of /a, /b, /c, and of a directory that is none of them."""
 
 
 class Directories(HandlerRig):
     """The rig with a log manager on /a and /b, and a disk that may fail."""
 
-    def __init__(self, disk: FaultyFiles | None = None) -> None:
+    def __init__(self, disk: FaultyFiles | None = None, paths: Sequence[str] = ("/a", "/b")) -> None:
         super().__init__()
-        self.disk = FaultyFiles(MemoryFiles()) if disk is None else disk
+        if disk is None:
+            disk = FaultyFiles(MemoryFiles())
+            for path, directory_id in zip(("/a", "/b", "/c"), (A, B, C), strict=True):
+                properties = MetaProperties("cluster", 1, directory_id)
+                disk.makedirs(path)
+                disk.write_atomically(f"{path}/meta.properties", encode_meta_properties(properties, 0))
+        self.disk = disk
         self.manager = LogManager(
-            self.disk, ["/a", "/b"], clock=self.clock, random_source=NoRandomSource(), offload=RunsAtOnce()
+            disk, paths, clock=self.clock, random_source=NoRandomSource(), offload=RunsAtOnce()
         )
         self.manager.start()
         self.replicas = ReplicaManager(
@@ -143,6 +156,83 @@ def test_a_topic_made_anew_after_its_directory_failed_lies_in_the_other() -> Non
     rig.topic("t", number=2)
     assert rig.write("t") == 0
     assert home_of(rig, "t") != failing
+
+
+def started_without_a(paths: Sequence[str] = ("/a", "/b")) -> Directories:
+    """A broker that has written three records into t-0 in /a, stopped, and cannot use /a any more."""
+    rig = Directories()
+    rig.topic("t")
+    rig.write("t", count=3)
+    assert home_of(rig, "t") == "/a"
+    rig.manager.shut_down()
+    rig.disk.faults = [Fault("lock", count=10**9, path_part="/a/", error=errno.EROFS)]
+    return Directories(rig.disk, paths)
+
+
+def names_of(rig: Directories, topic: str) -> list[str]:
+    """The partition's directories, on all disks."""
+    return [
+        f"{path}/{name}"
+        for path in ("/a", "/b", "/c")
+        for name in rig.disk.subdirectories(path)
+        if name.startswith(f"{topic}-0")
+    ]
+
+
+@pytest.mark.parametrize("directory_id", [A, NOBODYS, MIGRATING_DIRECTORY, LOST_DIRECTORY])
+def test_a_log_that_may_be_in_a_failed_directory_is_not_made_anew(directory_id: bytes) -> None:
+    rig = started_without_a()
+    made = rig.topic("t", directory_id=directory_id)
+    changed = PartitionChangeRecord(partition_id=0, topic_id=made, leader=1)
+    assert rig.apply(changed) == []
+    assert rig.replicas.partition("t", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (rig.replicas.offline_count, list(rig.replicas.without_space)) == (1, [])
+    assert rig.moved("/b", "t") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (names_of(rig, "t"), rig.manager.directory_of("t", 0)) == (["/a/t-0"], None)
+    rig.manager.shut_down()
+    rig.disk.faults = []
+    again = Directories(rig.disk)
+    again.topic("t", directory_id=directory_id)
+    assert (again.log("t").log_end_offset, home_of(again, "t")) == (3, "/a")
+    assert names_of(again, "t") == ["/a/t-0"], "there were never two"
+
+
+def test_a_log_that_may_be_in_a_failed_directory_is_not_made_anew_at_levels_without_directory_ids() -> None:
+    rig = started_without_a()
+    rig.apply(FeatureLevelRecord("metadata.version", 16), TopicRecord("t", topic_id(1)), led(topic_id(1)))
+    assert rig.replicas.partition("t", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert names_of(rig, "t") == ["/a/t-0"]
+
+
+def test_beside_a_failed_directory_new_logs_are_made_where_the_controller_says() -> None:
+    rig = started_without_a(("/a", "/b", "/c"))
+    rig.topic("u", number=2)
+    assert rig.write("u") == 0, "the controller leaves it to the broker"
+    assert home_of(rig, "u") == "/b"
+    rig.topic("v", number=3, directory_id=B)
+    assert rig.write("v") == 0
+    assert home_of(rig, "v") == "/b", "though /c has fewer logs"
+
+
+def test_a_directory_that_the_operator_has_given_up_holds_up_nothing() -> None:
+    rig = started_without_a(["/b"])
+    rig.topic("t", directory_id=A)
+    assert rig.write("t") == 0
+    assert home_of(rig, "t") == "/b"
+
+
+def test_a_replica_that_leaves_and_comes_again_is_not_looked_for_in_a_failed_directory() -> None:
+    rig = started_without_a()
+    made = rig.topic("t", replicas=(1, 2), directory_id=A)
+
+    def move(replicas: list[int], directories: list[bytes]) -> None:
+        change = PartitionChangeRecord(0, made, replicas=replicas, isr=[2], leader=2, directories=directories)
+        rig.apply(change)
+
+    move([2], [NOBODYS])
+    assert rig.replicas.offline_count == 0
+    move([2, 1], [NOBODYS, UNASSIGNED_DIRECTORY])
+    assert (rig.log("t").log_end_offset, home_of(rig, "t")) == (0, "/b")
 
 
 def test_a_log_that_a_start_could_not_open_goes_with_its_topic() -> None:
