@@ -6,8 +6,9 @@ results.
     done    the worker has answered: if the log is unchanged below the active segment, the new segments are
             swapped in and the log's first dirty offset moves on; if it was truncated, deleted or made anew
             meanwhile, the new files are removed
-    failed  the log is set aside, with the reason, and tried again much later: a damaged batch or a full disk
-            must not be met every fifteen seconds, and must not keep other logs from being cleaned
+    failed  in the worker, or before the swap has changed anything: the log is set aside, with the reason, and
+            tried again much later: a damaged batch or a full disk must not be met every fifteen seconds, and
+            must not keep other logs from being cleaned
 """
 
 from __future__ import annotations
@@ -218,6 +219,10 @@ class Cleaner:
                 is_in = swap_in(log, group, now_ms)
             except LogStorageError as error:
                 self._on_broken(key, error)
+                return
+            except OSError as error:
+                discard(log, result.groups[number:])
+                self._fail(key, str(error))
                 return
             if not is_in:
                 discard(log, result.groups[number:])

@@ -12,6 +12,7 @@ the old file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -37,18 +38,20 @@ def swap_in(log: PartitionLog, group: CleanedGroup, now_ms: int) -> bool:
     """Puts a cleaned segment among the segments of the log. False if it, or one of those that it replaces, is
     not there any more.
 
-    Raises LogStorageError. The names of the files and the segments in memory may then differ, so the log must
-    not be used any more.
+    Raises OSError if the disk has refused the first rename, before which nothing has changed. Raises
+    LogStorageError if it has refused a later one: the names of the files and the segments in memory may then
+    differ, so the log must not be used any more.
     """
     first = log.segments.number_of(group.sources[0])
     old = log.segments[first : first + len(group.sources)]
     if [segment.base_offset for segment in old] != group.sources or old[-1] is log.active:
         return False
     base_offset = group.sources[0]
+    if not _is_whole(log, group):
+        return False
+    _rename(log, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX, SEGMENT_SUFFIXES[:1])
     try:
-        if not _is_whole(log, group):
-            return False
-        _rename(log, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
+        _rename(log, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX, SEGMENT_SUFFIXES[1:])
         _remove_old_files(log, old, now_ms)
         _rename(log, base_offset, SWAP_SUFFIX, "")
         segment = Segment(log.files, log.directory, base_offset, fresh=False, created_ms=now_ms)
@@ -89,8 +92,14 @@ def _cleaned_path(log: PartitionLog, group: CleanedGroup, suffix: str) -> str:
     return f"{log.directory}/{segment_file(group.sources[0], suffix)}{CLEANED_SUFFIX}"
 
 
-def _rename(log: PartitionLog, base_offset: int, old_ending: str, new_ending: str) -> None:
-    for suffix in SEGMENT_SUFFIXES:
+def _rename(
+    log: PartitionLog,
+    base_offset: int,
+    old_ending: str,
+    new_ending: str,
+    suffixes: Sequence[str] = SEGMENT_SUFFIXES,
+) -> None:
+    for suffix in suffixes:
         path = f"{log.directory}/{segment_file(base_offset, suffix)}"
         if suffix == LOG_SUFFIX or log.files.exists(path + old_ending):
             log.files.rename(path + old_ending, path + new_ending)

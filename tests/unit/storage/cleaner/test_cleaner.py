@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from protocol.records.builder import BatchBuilder
@@ -291,6 +293,41 @@ def test_a_full_disk_sets_the_log_aside() -> None:
     assert not [name for name in rig.files.listdir(rig.directory) if name.endswith(".cleaned")], "room again"
     rig.now_ms += SET_ASIDE_MS
     assert rig.clean()
+
+
+@pytest.mark.parametrize("groups_before", [0, 1])
+def test_a_swap_whose_first_rename_fails_is_left_for_later(groups_before: int) -> None:
+    rig = filled()
+    rig.log.roll(rig.now_ms)
+    rig.faulty.faults = [
+        Fault("rename", number=groups_before + 1, path_part=".log.cleaned", error=errno.ENOSPC)
+    ]
+    before = state(rig.log)
+    assert not rig.clean()
+    assert rig.faulty.faults[0].hits == 1
+    assert rig.broken == []
+    assert KEY in rig.cleaner.set_aside
+    rig.run_background_tasks()
+    assert not [name for name in rig.file_names() if name.endswith((".cleaned", ".swap"))]
+    rig.put(("k0", "behind"))
+    before["k0"] = "behind"
+    assert state(rig.log) == before
+    rig.now_ms += SET_ASIDE_MS
+    assert rig.roll_and_clean()
+    assert state(rig.log) == before
+    rig.start_again(is_clean=False)
+    assert state(rig.log) == before
+
+
+def test_a_swap_that_fails_half_way_breaks_the_log() -> None:
+    rig = filled()
+    rig.log.roll(rig.now_ms)
+    rig.faulty.faults = [Fault("rename", path_part=".index.cleaned")]
+    before = state(rig.log)
+    assert not rig.clean()
+    assert len(rig.broken) == 1
+    rig.start_again(is_clean=False)
+    assert state(rig.log) == before
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
