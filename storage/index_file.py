@@ -92,12 +92,9 @@ class IndexFile:
             except OSError:
                 return  # the log's own write meets the same disk and reports it
 
-    def copy_from(self, other: IndexFile) -> None:
-        """Writes all entries of another index into this file. Raises OSError."""
-        self.reset()
-        self._pending += other.entries(0, other.count)
-        other.close()
-        self.write_pending()
+    def note_copy_of(self, other: IndexFile) -> None:
+        """Notes that the file has all entries of another index, which has been read."""
+        self._written = other.count * other.entry_bytes
 
     def entry(self, number: int) -> bytes:
         return self.entries(number, 1)

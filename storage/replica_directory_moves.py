@@ -31,11 +31,12 @@ from config.ports import Clock, Files, RandomSource
 from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.cleaner.cleaner import Cleaner
 from storage.directories import LogDirectory
-from storage.file_io import write_fully
 from storage.file_names import (
     LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
     DirectoryKind,
     leaving_directory,
     offset_of,
@@ -43,6 +44,7 @@ from storage.file_names import (
     segment_file,
 )
 from storage.hosted_logs import HostedLogs, Key
+from storage.index_file import FileTail
 from storage.jobs import JobFailed, Workers
 from storage.partition_log import PartitionLog
 from storage.replica_directory_move_job import MOVE, MovePlan, MoveResult, SegmentLength
@@ -275,14 +277,18 @@ class ReplicaDirectoryMoves:
             self.on_moved(key)
 
     def _copy_last(self, move: Move) -> None:
+        """Copies the last bytes of the active segment, and its indexes, of which a part waits in memory. A
+        target that has no space for them refuses them here, while nothing has changed. Raises OSError."""
         segment = move.log.active
+        stem = f"{move.path}/{segment_file(segment.base_offset, '')}"
         done = move.copied.get(segment.base_offset, 0)
         data = segment.read(done, segment.size_bytes - done)
-        file = self._files.open(f"{move.path}/{segment_file(segment.base_offset, LOG_SUFFIX)}", create=True)
-        try:
-            write_fully(file, (data,), len(data), done, file.path)
-        finally:
-            file.close()
+        FileTail(f"{stem}{LOG_SUFFIX}", done, data).write(self._files)
+        segment.require_indexes()
+        offsets, times = segment.offset_index.file, segment.time_index.file
+        for suffix, index in ((OFFSET_INDEX_SUFFIX, offsets), (TIME_INDEX_SUFFIX, times)):
+            FileTail(f"{stem}{suffix}", 0, index.entries(0, index.count)).write(self._files)
+            index.close()
 
     def _match_names(self, log: PartitionLog) -> None:
         """Removes from the copy what retention has removed from the log meanwhile, and forgets the producer
@@ -322,23 +328,18 @@ class ReplicaDirectoryMoves:
 
 
 def _copied_segment(log: PartitionLog, old: Segment, directory: str) -> Segment:
-    """A segment of the log with its copy in `directory`, in which the whole `.log` file is, and the indexes
-    of sealed segments. Those of the active segment are made from memory, where a part of them waits to be
-    written.
-
-    Raises OSError.
-    """
+    """A segment of the log with its copy in `directory`, in which its files are. Aborted transactions of the
+    active segment wait in memory, there as here. Raises OSError."""
     is_active = old is log.active
-    segment = Segment(log.files, directory, old.base_offset, fresh=is_active, created_ms=old.created_ms)
+    segment = Segment(log.files, directory, old.base_offset, fresh=False, created_ms=old.created_ms)
     segment.size_bytes = old.size_bytes
     segment.max_timestamp, segment.max_timestamp_offset = old.max_timestamp, old.max_timestamp_offset
     segment.first_timestamp = old.first_timestamp
     segment.bytes_since_index_entry = old.bytes_since_index_entry
     segment.is_full, segment.is_sealed = old.is_full, old.is_sealed
     if is_active:
-        old.require_indexes()
-        segment.offset_index.file.copy_from(old.offset_index.file)
-        segment.time_index.file.copy_from(old.time_index.file)
+        segment.offset_index.file.note_copy_of(old.offset_index.file)
+        segment.time_index.file.note_copy_of(old.time_index.file)
         for aborted in old.transaction_index.entries():
             segment.transaction_index.append(aborted)
     return segment

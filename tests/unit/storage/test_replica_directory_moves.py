@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -262,6 +263,27 @@ def test_the_last_step_may_fail_too() -> None:
     assert (world.home(), world.names("/b")) == ("/a", [])
     check(world.log, content)
     world.append(1)
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_a_target_without_space_for_the_last_index_leaves_the_log_where_it_is(suffix: str) -> None:
+    world = World()
+    world.begin()
+    name = f"{world.log.active.base_offset:020d}.{suffix}"
+    world.files.faults = [Fault("write", path_part=name, error=errno.ENOSPC)]
+    content = everything(world.log)
+    world.work()
+    assert world.files.faults[0].hits == 1
+    assert (world.home(), world.names("/b"), world.manager.offline) == ("/a", [], {})
+    check(world.log, content)
+    world.append(3)
+    content = everything(world.log)
+    world.begin()
+    world.work()
+    assert world.home() == "/b"
+    check(world.log, content)
+    world.append(30)
+    check(world.log, everything(world.log))
 
 
 def test_a_start_goes_on_with_a_move() -> None:
