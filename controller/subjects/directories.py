@@ -1,13 +1,15 @@
 """AssignReplicasToDirs: a broker tells in which of its log directories its replicas lie (KIP-858).
 
 Only a broker knows where it has put a replica; the controller must know too, so that it can find new leaders
-when a directory fails. A directory that the broker has lost already counts as failing now.
+when a directory fails. A directory that the broker has lost already counts as failing now. A replica whose
+directory works again may lead; Apache Kafka elects it at the next look for preferred leaders.
 """
 
 from __future__ import annotations
 
 from controller.metadata.image.brokers import BrokerRegistration
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.topics import NO_LEADER
 from controller.metadata.metadata_version import DIRECTORIES_LEVEL
 from controller.subjects.leadership import Leadership, LeadershipRules
 from controller.subjects.partition_change import Election
@@ -82,6 +84,11 @@ class _Assigning:
             # The directory has failed already: the replica is out of the ISR, and leads no more.
             isr = self._leaving.without_gone(partition.isr)
             change = self._leaving.change(topic, index, partition=partition, isr=isr)
-            if change is not None:
-                self.records.append(change)
+        elif partition.leader == NO_LEADER:
+            # It was in a directory that had failed, and may be the replica that is waited for.
+            change = self._staying.change(topic, index, partition=partition)
+        else:
+            change = None
+        if change is not None:
+            self.records.append(change)
         return ErrorCode.NONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.metadata.image.brokers import UNASSIGNED_DIRECTORY
+from controller.metadata.image.brokers import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from protocol.errors import ErrorCode
 from protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -82,6 +82,25 @@ def test_an_assignment_to_a_directory_that_has_failed_already() -> None:
     assert world.leaders() == [1, 1, 1], "nobody knew what lay there"
     assert errors(world.assign({FIRST: [0], SECOND: [1]})) == [0, 0]
     assert world.leaders() == [-1, 1, 1]
+
+
+def test_a_replica_that_its_broker_has_lost_leads_again_when_it_is_back() -> None:
+    world = World()
+    world.assign({FIRST: [0, 2], SECOND: [1]})
+    assert errors(world.assign({LOST_DIRECTORY: [0]})) == [0]
+    assert (world.places(), world.leaders()) == ([LOST_DIRECTORY, SECOND, FIRST], [-1, 1, 1])
+    assert errors(world.assign({FIRST: [0]})) == [0]
+    assert (world.places(), world.leaders()) == ([FIRST, SECOND, FIRST], [1, 1, 1])
+
+
+def test_a_replica_that_is_back_on_a_fenced_broker_leads_when_the_broker_is_unfenced() -> None:
+    world = World()
+    world.assign({LOST_DIRECTORY: [0]})
+    world.fixture.heartbeat(1, world.epoch, want_fence=True)
+    world.assign({FIRST: [0]})
+    assert (world.places()[0], world.leaders()[0]) == (FIRST, -1)
+    world.fixture.heartbeat(1, world.epoch)
+    assert world.leaders()[0] == 1
 
 
 def test_what_is_not_there_is_said_for_each() -> None:
