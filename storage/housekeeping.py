@@ -243,6 +243,7 @@ class Housekeeping:
         """Takes a log offline whose files and segments may differ now. Nobody may write to it until a start
         has checked it."""
         _logger.error("%s", error)
+        self._failures.suspect(self._hosted.logs[key].directory, error.__cause__)
         self._hosted.leave_to_next_start(key, str(error))
 
     # Checkpoints

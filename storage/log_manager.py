@@ -306,6 +306,10 @@ class LogManager:
     def directory_of(self, topic: str, partition: int) -> LogDirectory | None:
         return self._hosted.homes.get((topic, partition))
 
+    def is_lost(self, topic: str, partition: int) -> bool:
+        """Whether a log cannot be used although its directory can."""
+        return self._hosted.unopened.get((topic, partition)) in self.directories
+
     def housekeeping(self) -> bool:
         """Hands what is due to the helper threads. Call it about every second. Returns True if retention is
         behind: then call it again after a tenth of a second."""

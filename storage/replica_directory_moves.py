@@ -265,7 +265,7 @@ class ReplicaDirectoryMoves:
             )
         except OSError as error:
             self._told(move.target.path, error)
-            self._hosted.take_offline(key, f"{new_directory} cannot take the log's place: {error}")
+            self._hosted.leave_to_next_start(key, f"{new_directory} cannot take the log's place: {error}")
             return
         self._match_names(log)
         log.durability.write_snapshot()

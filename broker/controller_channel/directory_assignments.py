@@ -2,18 +2,24 @@
 
 After each change of the metadata the directories of the replicas are compared with those in the image. The
 differences are sent with AssignReplicasToDirs, many in a request, until the controller has accepted them. A
-broker with one log directory sends nothing, because the controller assumes that directory.
+broker with one log directory has nothing to tell of a new replica, for which the controller assumes it.
+
+A log that cannot be used although its directory works is assigned to the reserved directory LOST, so that
+another replica leads; when a later start can use it, it is assigned to its own directory again. In Apache
+Kafka the whole directory goes offline with it. The logs in a directory that has failed are not assigned: the
+heartbeats name the directory.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from broker.controller_channel.forwarding import ControllerChannel
 from broker.replication.partition_state import TopicIdPartition
 from config.ports import Clock, Timers
+from controller.metadata.image.brokers import LOST_DIRECTORY
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.metadata_version import DIRECTORIES_LEVEL
 from protocol.codec.message import Message
@@ -22,6 +28,7 @@ from protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
 )
 from protocol.peer_channel import PeerError
+from storage.directories import LogDirectory
 
 ASSIGNMENTS_PER_REQUEST: Final = 2000
 RETRY_MS: Final = 500
@@ -29,6 +36,14 @@ RETRY_MS: Final = 500
 _log = logging.getLogger("barnabas.replicas")
 
 _Request = AssignReplicasToDirsRequest
+
+
+class LogHomes(Protocol):
+    """What is asked of the log manager."""
+
+    def directory_of(self, topic: str, partition: int) -> LogDirectory | None: ...
+
+    def is_lost(self, topic: str, partition: int) -> bool: ...
 
 
 class DirectoryAssignments:
@@ -43,15 +58,14 @@ class DirectoryAssignments:
         timers: Timers,
         *,
         broker_epoch: Callable[[], int],
-        directory_of: Callable[[str, int], bytes | None],
+        logs: LogHomes,
     ) -> None:
-        """directory_of: the id of the directory in which a topic's partition lies here, if it does."""
         self._node_id = node_id
         self._channel = channel
         self._clock = clock
         self._timers = timers
         self._broker_epoch = broker_epoch
-        self._directory_of = directory_of
+        self._logs = logs
         self._wanted: dict[TopicIdPartition, bytes] = {}
         self._sent: dict[TopicIdPartition, bytes] = {}
         self._is_armed = False
@@ -74,8 +88,9 @@ class DirectoryAssignments:
                 self._compare(image, changed.name, topic_id, index)
                 yield
 
-    def moved(self, image: ClusterImage, topic: str, index: int) -> None:
-        """Called when a replica has been moved to another directory of this broker."""
+    def changed(self, image: ClusterImage, topic: str, index: int) -> None:
+        """Called when a replica has been moved to another directory of this broker, and when its log has been
+        made or lost."""
         found = image.topics.by_name.get(topic)
         if found is not None and image.features.metadata_version >= DIRECTORIES_LEVEL:
             self._compare(image, topic, found.id, index)
@@ -86,7 +101,7 @@ class DirectoryAssignments:
         if partition is None or self._node_id not in partition.replicas:
             self._wanted.pop((topic_id, index), None)
             return
-        directory_id = self._directory_of(topic, index)
+        directory_id = self._directory_id_of(topic, index)
         if directory_id is None:
             return
         if partition.directory_of(self._node_id) == directory_id:
@@ -94,6 +109,13 @@ class DirectoryAssignments:
             return
         self._wanted[topic_id, index] = directory_id
         self._arm(0)
+
+    def _directory_id_of(self, topic: str, index: int) -> bytes | None:
+        """The id of the directory in which the replica lies; None if nobody knows it."""
+        if self._logs.is_lost(topic, index):
+            return LOST_DIRECTORY
+        home = self._logs.directory_of(topic, index)
+        return None if home is None else home.directory_id
 
     def _arm(self, delay_ms: int) -> None:
         if not self._is_armed and not self._sent:

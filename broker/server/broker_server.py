@@ -248,7 +248,7 @@ class BrokerServer:
         replicas.on_leader_change(self._leader_changed)
         self.directories = DirectoryAssignments(
             shared.node_id, self.services.controller, shared.clock, shared.timers,
-            broker_epoch=lambda: self.lifecycle.epoch, directory_of=self._directory_id_of,
+            broker_epoch=lambda: self.lifecycle.epoch, logs=shared.logs,
         )  # fmt: skip
         shared.logs.moves.on_moved = self._log_moved
         self.retries = LogRetries(
@@ -376,15 +376,11 @@ class BrokerServer:
 
     def _log_moved(self, key: tuple[str, int]) -> None:
         self.replicas.log_moved(*key)
-        self.directories.moved(self.metadata.image, *key)
+        self.directories.changed(self.metadata.image, *key)
 
     def _log_made(self, key: tuple[str, int]) -> None:
         """A log was created, for which there was no space before."""
-        self.directories.moved(self.metadata.image, *key)
-
-    def _directory_id_of(self, topic: str, index: int) -> bytes | None:
-        home = self._shared.logs.directory_of(topic, index)
-        return None if home is None else home.directory_id
+        self.directories.changed(self.metadata.image, *key)
 
     def _follow_rates(self, image: ClusterImage, config: BrokerConfig) -> None:
         rate = config.integer("replica.alter.log.dirs.io.max.bytes.per.second")
@@ -396,6 +392,7 @@ class BrokerServer:
         change = self.replicas.log_went_offline(*key)
         if change is not None:
             self._leader_changed(change)
+        self.directories.changed(self.metadata.image, *key)
 
     def _directory_failed(self, failed: FailedDirectory, keys: list[tuple[str, int]]) -> None:
         """Reports the directory to the controller. The process ends if it holds the metadata log, or is the

@@ -36,6 +36,7 @@ class ClusterByHand:
         brokers: int = 3,
         controllers: int = 1,
         topic_partitions: int = 1,
+        topic_configs: Mapping[str, str] = MappingProxyType({}),
         clients: tuple[ClientPlan, ...] = (PRODUCER,),
         features: Mapping[str, int] = MappingProxyType({}),
         properties: Mapping[str, str] = MappingProxyType({}),
@@ -45,7 +46,7 @@ class ClusterByHand:
             *(NodePlace(100 + number, False, True, settings) for number in range(1, controllers + 1)),
             *(NodePlace(number, True, False, settings) for number in range(1, brokers + 1)),
         )
-        topics = (TopicPlan(TOPIC, topic_partitions, 3, {"min.insync.replicas": "2"}),)
+        topics = (TopicPlan(TOPIC, topic_partitions, 3, {"min.insync.replicas": "2", **topic_configs}),)
         self.run = ClusterRun(seed, ClusterPlan(places, topics, clients, {}, 1_000, features=features), ())
         self.world = self.run.world
         self._cut: list[tuple[str, str]] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
+from msgspec.structs import replace
 
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_run import ClusterRun
@@ -17,6 +19,8 @@ from broker.simulation.cluster.network_faults import NETWORK_VERBS
 from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.cluster.surroundings import Halted
 from broker.simulation.verdict import Violation, without_logs
+from controller.metadata.image.brokers import LOST_DIRECTORY
+from tests.simulation.cluster_by_hand import PRODUCER, TOPIC, ClusterByHand
 
 VERBS: Mapping[str, Verb] = {**MACHINE_VERBS, **NETWORK_VERBS, **DISK_VERBS, **CLOCK_VERBS}
 
@@ -286,6 +290,34 @@ def test_a_failing_second_directory_leaves_the_broker_alive() -> None:
         run.world.loop.run_until(lambda: node.machine.trouble.errors, limit_ms=30_000)
         run.world.loop.run_for(5_000)
     assert (node.is_ready, node.lives) == (True, 1)
+
+
+def test_a_log_that_a_compaction_breaks_is_led_by_others_until_its_broker_starts_again() -> None:
+    compacted = {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": "4000",
+        "min.cleanable.dirty.ratio": "0",
+    }
+    cluster = ClusterByHand(
+        topic_configs=compacted,
+        clients=(replace(PRODUCER, options={**PRODUCER.options, "keys": "5"}),),
+        properties={"log.cleaner.backoff.ms": "1000"},
+    )
+    cluster.wait_ms(1_000)
+    node = cluster.leader
+    place = cluster.registration.replicas.index(node.node_id)
+    before = cluster.registration.directories[place]
+    half_way = f"/data/{TOPIC}-0/{0:020}.index.cleaned"
+    node.machine.trouble.faults.append(DiskFault(half_way, frozenset({"rename"}), errno.ENOSPC, left=1))
+    cluster.wait_until(lambda: cluster.registration.leader not in (-1, node.node_id))
+    assert cluster.registration.directories[place] == LOST_DIRECTORY
+    assert node.node_id not in cluster.registration.isr
+    assert (node.is_ready, node.lives) == (True, 1)
+    cluster.stop(node)
+    cluster.start(node)
+    cluster.wait_until(lambda: node.node_id in cluster.registration.isr)
+    assert cluster.registration.directories[place] == before
+    cluster.end()
 
 
 def test_a_slow_disk_makes_the_node_wait() -> None:

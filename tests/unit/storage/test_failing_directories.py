@@ -130,6 +130,33 @@ def test_a_new_log_that_cannot_be_made() -> None:
     world.manager.create("new", 0, TOPIC_ID, LogConfig())
 
 
+COMPACTED = LogConfig(compact=True, delete=False, segment_bytes=2000, min_cleanable_dirty_ratio=0.01)
+
+
+@pytest.mark.parametrize(("error", "breaks_disk"), [(errno.ENOSPC, False), (errno.EIO, True)])
+def test_a_compaction_that_fails_half_way_costs_its_log_or_the_directory(
+    error: int, breaks_disk: bool
+) -> None:
+    world = World()
+    log = world.manager.create("c", 0, TOPIC_ID, COMPACTED)
+    for number in range(40):
+        batch = client_batch(bytes(200), key=b"key%d" % (number % 3))
+        log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+    world.files.faults = [Fault("rename", path_part=".index.cleaned", error=error)]
+    world.pass_seconds(40)
+    assert world.files.faults[0].hits == 1
+    assert world.offline[0] == ("c", 0)
+    assert [failed.path for failed, _ in world.failed] == (["/a"] if breaks_disk else [])
+    assert world.manager.is_lost("c", 0) is not breaks_disk
+    assert not world.manager.is_lost("t", 0)
+    world.manager.shut_down()
+    assert not world.memory.exists("/a/.kafka_cleanshutdown"), "the next start reads the log"
+    manager = world.started()
+    assert manager.logs["c", 0].log_end_offset == 40
+    assert not manager.is_lost("c", 0)
+
+
 def test_a_start_with_a_directory_that_does_not_work() -> None:
     world = World()
     world.manager.shut_down()

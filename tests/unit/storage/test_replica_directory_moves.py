@@ -286,6 +286,25 @@ def test_a_target_without_space_for_the_last_index_leaves_the_log_where_it_is(su
     check(world.log, everything(world.log))
 
 
+def test_a_log_that_is_not_wholly_over_there_is_left_to_the_next_start() -> None:
+    world = World()
+    world.manager.shut_down()
+    world.memory.write_atomically("/b/recovery-point-offset-checkpoint", encode_offsets({KEY: 1000}))
+    world.manager = world.started()
+    world.log = world.manager.logs[KEY]
+    content = everything(world.log)
+    world.files.faults = [Fault("write", path_part="cut-below-checkpoint", error=errno.ENOSPC)]
+    world.begin()
+    world.work()
+    assert world.files.faults[0].hits == 1
+    assert world.manager.is_lost(*KEY)
+    world.manager.shut_down()
+    assert not world.memory.exists("/b/.kafka_cleanshutdown")
+    world.manager = world.started()
+    assert not world.manager.is_lost(*KEY)
+    check(world.manager.logs[KEY], content)
+
+
 def test_a_start_goes_on_with_a_move() -> None:
     world = World()
     world.begin()
