@@ -24,13 +24,14 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.simulation.cluster.cluster_changes import newest_image
+from broker.simulation.cluster.cluster_changes import MIN_ISR, newest_image
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.simulated_node import DATA, SimulatedNode
 from broker.simulation.cluster.surroundings import LifeEnd
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
-from controller.metadata.image.topics import PartitionRegistration
+from controller.metadata.image.topics import PartitionRegistration, TopicImage
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, read_clean_shutdown
 
 if TYPE_CHECKING:
@@ -140,10 +141,17 @@ class LossBudget:
         ]
         unclean = {*self._unclean, *cannot_end_well, ending.node_id}
         return all(
-            sum(each in unclean for each in partition.replicas) <= self._most
-            for partition in _partitions(image)
+            sum(each in unclean for each in partition.replicas) <= self._most_of(image, topic)
+            for topic in image.topics.by_name.values()
+            for partition in topic.partitions.values()
             if any(each in lost for each in partition.replicas)
         )
+
+    def _most_of(self, image: ClusterImage, topic: TopicImage) -> int:
+        """How many replicas of a partition may have lost data. A topic that was made when few brokers could
+        be used has fewer replicas, and asks for no more."""
+        asked = image.configs.of(ConfigResourceType.TOPIC, topic.name).get(MIN_ISR)
+        return self._most if asked is None else min(self._most, int(asked) - 1)
 
     def _look(self) -> None:
         """Forgets those that have copied back whatever they may have lost."""
