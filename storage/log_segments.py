@@ -8,7 +8,8 @@ The same holds for files of segments that were begun for a write that failed. On
 after a restart whatever came into its range meanwhile; as long as it cannot be removed nothing is appended.
 
 The base offsets and positions of the last batches of the active segment are kept in two small arrays: who
-reads near the end of the log needs no index.
+reads near the end of the log needs no index. Where a follower gets batches between which its leader has
+compacted others away, the arrays begin anew behind each gap.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class LogSegments(Sequence[Segment]):
         it."""
         self.recent_offsets = array("q")
         """The base offsets of the last batches of the active segment, as far as this process has appended
-        them."""
+        them. No offset is missing between them, so each ends where the next one begins."""
         self.recent_positions = array("q")
         """The positions of those batches in the active segment."""
         self.active_write: Callable[[Sequence[Buffer], int], int] = self._open_and_write
@@ -170,6 +171,8 @@ class LogSegments(Sequence[Segment]):
         config = self.config
         if segment.appended(position, last_offset, max_timestamp, size_bytes, config.index_interval_bytes):
             segment.is_full = segment.has_full_index(config.segment_index_bytes)
+        if base_offset != self.log_end_offset:
+            self._forget_recent()
         recent = self.recent_offsets
         recent.append(base_offset)
         self.recent_positions.append(position)
@@ -277,11 +280,15 @@ class LogSegments(Sequence[Segment]):
             self._files_to_remove.remove(segment.log.path)  # its place has been taken
         segment.log.owner = self
         self.active_write = self._open_and_write
-        del self.recent_offsets[:]
-        del self.recent_positions[:]
+        self._forget_recent()
         self.roll_timestamp = NO_BOUND_MS
         if segment.size_bytes:
             self.roll_timestamp = self.roll_timestamp_after(segment.first_batch_timestamp())
+
+    def _forget_recent(self) -> None:
+        """Forgets the places of the last batches. They are found by the index then."""
+        del self.recent_offsets[:]
+        del self.recent_positions[:]
 
     def _open_and_write(self, buffers: Sequence[Buffer], position: int) -> int:
         """Does the first write after the file was opened, or was closed because too many files were open."""

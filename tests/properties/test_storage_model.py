@@ -123,19 +123,22 @@ class LogMachine(RuleBasedStateMachine):
         else:
             assert log.appends.queue.rollback() == count
 
-    @rule(sizes=sizes, count=st.integers(1, 3))
-    def copy_from_a_leader(self, sizes: list[int], count: int) -> None:
+    @rule(sizes=sizes, gaps=st.lists(st.sampled_from([0, 0, 0, 1, 5]), min_size=1, max_size=3))
+    def copy_from_a_leader(self, sizes: list[int], gaps: list[int]) -> None:
+        """gaps: of each batch, how many offsets before it the leader has compacted away."""
         self.clock += 5
         batches: list[bytes] = []
         offset = self.end
-        for _ in range(count):
+        for gap in gaps:
             values = [bytes(size) for size in sizes]
+            offset += gap
             batches.append(leader_batch(offset, *values, epoch=self.epoch, timestamp=self.clock))
             offset += len(sizes)
         torn = leader_batch(offset, b"cut off")[:-1]
         copied = done(self.rig.log.append_as_follower(b"".join(batches) + torn, NOW_MS))
-        assert (copied.base_offset, copied.last_offset) == (self.end, offset - 1)
-        for batch in batches:
+        assert (copied.base_offset, copied.last_offset) == (self.end + gaps[0], offset - 1)
+        for batch, gap in zip(batches, gaps, strict=True):
+            self.end += gap
             self._accepted(self.end, batch, None)
 
     @rule(sizes=sizes, partial=st.sampled_from([0, 1, 40, 60]), joined=st.booleans())
@@ -427,7 +430,7 @@ def test_a_cut_below_the_saved_log_start_stays_cut_after_a_power_cut() -> None:
     that cut a start would begin anew at 3."""
     machine = LogMachine()
     machine.begin(1500, 4096)
-    machine.copy_from_a_leader([10, 20, 30, 40], 1)
+    machine.copy_from_a_leader([10, 20, 30, 40], [0])
     machine.cut_power_with(lambda path, unsynced: Torn(unsynced), True)
     machine.run_background_tasks()
     machine.delete_the_beginning(0.9)
@@ -446,8 +449,8 @@ def test_a_cut_below_the_saved_log_start_stays_cut_after_a_power_cut() -> None:
 def test_a_log_that_was_cut_within_a_gap_ends_with_its_files_but_not_below_its_start(end: str) -> None:
     machine = LogMachine()
     machine.begin(400, 150)
-    machine.copy_from_a_leader([60, 41, 16, 27], 1)
-    machine.copy_from_a_leader([2, 57, 38, 13], 1)
+    machine.copy_from_a_leader([60, 41, 16, 27], [0])
+    machine.copy_from_a_leader([2, 57, 38, 13], [0])
     write_compaction_marker(machine.rig.files, machine.rig.directory, 4)
     machine.cut_power_with(lambda path, unsynced: Torn(unsynced * (f"{4:020d}.log" in path)), True)
     assert [batch.base for batch in machine.model] == [4], "of the first segment nothing was left"

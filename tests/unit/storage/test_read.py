@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from storage.errors import LogStorageError, OffsetOutOfRange
-from tests.support.rigs.log_rig import LogRig, offsets_of
+from tests.support.rigs.log_rig import NOW_MS, LogRig, leader_batch, offsets_of
 
 
 def filled(*, batches: int = 40, **config: object) -> LogRig:
@@ -82,6 +82,28 @@ def test_a_slice_is_of_one_segment_and_the_next_read_goes_on() -> None:
     found = rig.log.read(second + 1, max_bytes=1)
     assert found is not None
     assert (found.base_offset, found.segment_base_offset) == (second, second)
+
+
+@pytest.mark.parametrize("reopened", [False, True], ids=["remembered", "through the index"])
+def test_what_is_missing_within_a_compacted_leaders_log_reads_as_the_next_batch(reopened: bool) -> None:
+    """A follower would get the batch before the gap again and again, and refuse it each time."""
+    rig = LogRig()
+    for base_offset in (0, 2, 7, 9, 14):
+        rig.log.append_as_follower(leader_batch(base_offset, b"v", b"w"), NOW_MS)
+    if reopened:
+        rig.close()
+        rig.reopen(is_clean=True)
+    whole = [(0, 1), (2, 3), (7, 8), (9, 10), (14, 15)]
+    for offset in range(16):
+        expected = [each for each in whole if each[1] >= offset]
+        assert taken(rig, offset) == expected
+        for limit in range(17):
+            below = [each for each in expected if each[1] < limit]
+            assert taken(rig, offset, up_to_offset=limit) == below
+    assert taken(rig, 11, max_bytes=1) == [(14, 15)]
+    assert taken(rig, 11, max_bytes=1, at_least_one_batch=False) == []
+    assert rig.append(b"as a leader") == 16
+    assert taken(rig, 15) == [(14, 15), (16, 16)]
 
 
 def test_reading_in_pieces() -> None:
