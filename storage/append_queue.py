@@ -254,7 +254,7 @@ class AppendQueue:
         """Called when the helper thread has ended. Raises LogStorageError if the log goes on in its old
         segment."""
         log = self._log
-        tails, self._tails = self._tails, ()
+        tails = self._tails
         self._release()
         self._require_done_in_thread(error)
         self._segments.note_name_change()  # a sync that began before the file was there does not speak of it
@@ -271,6 +271,8 @@ class AppendQueue:
         self._held = file
 
     def _release(self) -> None:
+        """Lets go of what a helper thread was given, which has ended or does not begin."""
+        self._tails = ()
         held, self._held = self._held, None
         if held is not None:
             held.release()
@@ -350,6 +352,7 @@ class AppendQueue:
     def rollback(self) -> int:
         """Forgets the whole queue, and cuts off the part of it that was written. Returns the number of
         batches."""
+        self._release()
         count = len(self.prepared)
         written = any(each.segment is not None for each in self.prepared)
         self.prepared.clear()
@@ -361,6 +364,7 @@ class AppendQueue:
 
     def forget(self) -> None:
         """Forgets the queue because the log is given up with its files. Nothing is cut off."""
+        self._release()
         self.prepared.clear()
         self._producers.clear()
         begun, self._begun = self._begun, []

@@ -132,6 +132,7 @@ class World:
         assert stored == expected
         assert set(self.answers.values()) <= {1}
         assert not self.rig.log.is_waited_for
+        assert not any(segment.log.holds for segment in self.rig.log.segments)
         assert self.helpers.waiting_bytes == 0
         assert self.rig.log.recovery_point <= self.rig.log.log_end_offset
 

@@ -287,6 +287,37 @@ def test_leadership_ends_while_batches_wait(stage: str) -> None:
     assert rig.helpers.waiting_bytes == 0
 
 
+@pytest.mark.parametrize("end", ["leadership lost", "deleted", "closed"])
+def test_who_is_given_up_while_a_thread_begins_a_segment_holds_no_file(end: str) -> None:
+    """A file that stays held is never closed: not for want of descriptors, and not with its log."""
+    rig = LaneRig(segment_bytes=400)
+    result_of(rig.send(client_batch(bytes(300))))
+    if end == "closed":
+        rig.disk = LogDisk("/data", EndsUnheard(), lambda: 0)
+        rig.log.use_disk(rig.disk, rig.helpers)
+    slow_down(rig)
+    sent = rig.send(client_batch(bytes(301)))
+    file = rig.log.active.log
+    rig.turn()
+    assert file.holds == 1
+    if end == "leadership lost":
+        rig.log.give_up_waiting_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    elif end == "deleted":
+        rig.log.abandon()
+    else:
+        rig.close()
+    rig.run()
+    assert file.holds == 0
+    assert file.is_open is (end == "leadership lost")
+    if end == "leadership lost":
+        assert refusal_of(sent) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert len(rig.log.segments) == 1
+        again = rig.send(client_batch(bytes(302)))
+        rig.run()
+        assert result_of(again).base_offset == rig.log.active.base_offset == 1
+        assert file.holds == 0
+
+
 def test_a_log_that_is_deleted_under_a_write() -> None:
     rig = LaneRig()
     slow_down(rig)
