@@ -36,7 +36,7 @@ class HostedLogs:
         """Called with a log that was in use and cannot be used any more, and with the reason."""
         self._claimed: dict[Key, None] = {}
         """The logs that somebody has asked for. Their configuration is that of the topic, so retention may
-        act."""
+        act, and producers may expire."""
         self._counts: dict[str, int] = {}
         """The number of logs in each directory, by its path."""
 

@@ -160,8 +160,9 @@ class Housekeeping:
             self._to_look_at = deque(logs)
         is_behind = self._take_retention_turn()
         if self._is_due("producers", settings.producer_expiration_check_interval_ms):
-            for log in logs.values():
-                log.producer_state.remove_expired(now_ms, log.config.producer_id_expiration_ms)
+            for key, log in logs.items():
+                if self._hosted.is_claimed(key):
+                    log.forget_expired_producers(now_ms)
         if self._is_due("high watermarks", settings.high_watermark_checkpoint_interval_ms):
             self._to_write = iter(list(logs.values()))
             self._write_checkpoints(HIGH_WATERMARK_CHECKPOINT)

@@ -55,8 +55,9 @@ class LogManager:
         node_id: int | None = None,
     ) -> None:
         """`cluster_id` and `node_id`, if they are known, must be those of every directory. Without `workers`
-        their work is done at once. tell: gets lines about the progress of the start. required_directory:
-        without this directory the start fails."""
+        their work is done at once. default_config: of the logs that a start opens, until they get their
+        topic's. tell: gets lines about the progress of the start. required_directory: without this directory
+        the start fails."""
         self._files = files
         self._paths = list(directory_paths)
         self._clock = clock

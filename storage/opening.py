@@ -124,7 +124,10 @@ def open_log(
     recovered: RecoveredLog | None = None,
 ) -> tuple[PartitionLog, LoadedLog]:
     """Opens the log in a directory. Returns it, and what was found there. Raises OSError and
-    LogStorageError."""
+    LogStorageError.
+
+    Producers that have expired are still in it (`PartitionLog.forget_expired_producers`).
+    """
     found = load_log(
         files,
         directory,
@@ -137,5 +140,4 @@ def open_log(
         on_damage=on_damage,
         recovered=recovered,
     )
-    found.producer_state.remove_expired(now_ms, config.producer_id_expiration_ms)
     return PartitionLog(files, directory, topic, partition, topic_id, config, background_tasks, found), found

@@ -173,6 +173,10 @@ class PartitionLog:
         self.rules = config.validation_rules(self.name)
         self.appends.config_changed()
 
+    def forget_expired_producers(self, now_ms: int) -> None:
+        """Forgets the producers that have written nothing for `producer.id.expiration.ms`."""
+        self.producer_state.remove_expired(now_ms, self.config.producer_id_expiration_ms)
+
     def set_topic_id(self, topic_id: bytes) -> None:
         """Sets the topic id of a log that had none: its `partition.metadata` is from before topic ids, or was
         lost."""

@@ -340,6 +340,7 @@ class ReplicaManager:
                 if log.topic_id == ZERO_UUID:
                     give_topic_id(log, topic_id)
                 log.update_config(settings.log)
+                log.forget_expired_producers(self._clock.wall_ms())
         except (OSError, LogStorageError) as error:
             if key not in self._offline:
                 LOG.error("%s-%d cannot be served, its log could not be made: %s", topic, index, error)

@@ -54,6 +54,16 @@ def topic_settings(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicS
     return TopicSettings(log, topic.min_insync_replicas)
 
 
+def loading_config(broker: BrokerConfig) -> LogConfig:
+    """The settings of logs that a start opens, as long as their topics' settings are not known: what is
+    needed to open them, and to delete them if their topic is gone. Nothing else may be done to a log by
+    settings that may not be its own."""
+    return LogConfig(
+        index_interval_bytes=broker.integer("log.index.interval.bytes"),
+        file_delete_delay_ms=broker.integer("log.segment.delete.delay.ms"),
+    )
+
+
 def _codec_and_level(topic: TopicConfig) -> tuple[int | None, int | None]:
     """The codec in which batches are stored, None for the producer's, and its level."""
     name = topic.compression_type

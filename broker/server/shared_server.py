@@ -15,6 +15,7 @@ from broker.network.limits import ConnectionLimits
 from broker.network.memory import RequestMemory, pool_bound_bytes
 from broker.network.server import Server, ServerSettings
 from broker.ports.surroundings import Surroundings
+from broker.replication.topic_settings import loading_config
 from broker.security.authorizer import AllowAll
 from config.broker_config import BrokerConfig
 from config.limits import RESERVED_DESCRIPTORS
@@ -25,7 +26,6 @@ from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from storage.cleaner.cleaner import CleanerSettings
 from storage.directories import LogDirectory, open_directories
 from storage.housekeeping import LogManagerSettings
-from storage.log_config import LogConfig
 from storage.log_loading import RecoverySettings, StartReport
 from storage.log_manager import LogManager
 from storage.open_files import bound_for
@@ -74,7 +74,7 @@ class SharedServer:
             clock=self.clock,
             random_source=self.random_source,
             offload=self.threads.files,
-            default_config=LogConfig(),
+            default_config=loading_config(config),
             settings=log_manager_settings(config),
             workers=surroundings.workers,
             recovery=RecoverySettings(

@@ -9,7 +9,6 @@ from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.header import is_intact, read_header
 from protocol.records.reader import batch_records
 from storage.errors import AppendRefused
-from storage.log_config import LogConfig
 from tests.support.rigs.log_rig import (
     NOW_MS,
     LogRig,
@@ -350,16 +349,3 @@ def test_a_duplicate_is_answered_with_its_batch_s_own_time() -> None:
     first = done(rig.log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS))
     again = done(rig.log.append_as_leader(bytearray(batch), leader_epoch=0, now_ms=NOW_MS + 500))
     assert (first.log_append_time_ms, again.log_append_time_ms) == (-1, NOW_MS - 100)
-
-
-def test_a_producer_that_expired_while_the_node_was_down_is_not_known_again() -> None:
-    rig = LogRig(config=LogConfig(producer_id_expiration_ms=86_400_000))
-    rig.log.append_as_leader(
-        client_batch(b"v", timestamp=NOW_MS, producer=(7, 0, 0)), leader_epoch=0, now_ms=NOW_MS
-    )
-    rig.close()
-    rig.now_ms = NOW_MS + 86_400_000
-    rig.reopen(is_clean=True)
-    assert rig.log.producer_state.get(7) is None
-    batch = client_batch(b"v", timestamp=rig.now_ms, producer=(7, 0, 9))
-    assert done(rig.log.append_as_leader(batch, leader_epoch=0, now_ms=rig.now_ms)).base_offset == 1

@@ -22,6 +22,8 @@ from storage.partition_log import PartitionLog
 from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch, everything, offsets_of
 from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce, RunsLater
 
+DAY_MS = 86_400_000
+
 
 class World:
     """Directories, a clock, and one manager after another."""
@@ -325,6 +327,26 @@ def test_producers_expire() -> None:
     assert log.producer_state.get(7) is not None
     world.pass_seconds(manager, 1)
     assert log.producer_state.get(7) is None
+
+
+def test_producers_do_not_expire_before_the_config_of_their_log_is_known() -> None:
+    """It comes with the metadata of the cluster, some time after the start."""
+    world = World()
+    manager = world.started()
+    log = manager.create("orders", 0, TOPIC_ID, LogConfig())
+    log.append_as_leader(client_batch(b"x", producer=(7, 0, 0)), leader_epoch=0, now_ms=NOW_MS)
+    manager.shut_down()
+    world.clock.now_ms += 2 * DAY_MS
+    manager = world.started()
+    world.pass_seconds(manager, 600)
+    found = manager.get("orders", 0)
+    assert found is not None
+    found.update_config(LogConfig(producer_id_expiration_ms=3 * DAY_MS))
+    world.pass_seconds(manager, 600)
+    assert found.producer_state.get(7) is not None
+    world.clock.now_ms += DAY_MS
+    world.pass_seconds(manager, 600)
+    assert found.producer_state.get(7) is None
 
 
 def test_retention_leaves_the_loop_to_others_when_renames_take_long() -> None:

@@ -12,6 +12,7 @@ import pytest
 from broker.handlers import fetch
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import LeaderChange
+from broker.replication.topic_settings import loading_config
 from config.broker_config import BrokerConfig
 from config.setting import Setting, Source
 from protocol.errors import ErrorCode
@@ -34,6 +35,8 @@ from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from tests.support.rigs.handler_rig import HandlerRig, committed, topic_id
+
+DAY_MS = 86_400_000
 
 Result = tuple[ErrorCode, int]
 
@@ -223,6 +226,24 @@ def test_configs_reach_the_logs() -> None:
     )
     rig.replicas.configure(rig.image, changed)
     assert (rig.log("t").config.segment_bytes, rig.log("u").config.segment_bytes) == (3000000, 5000000)
+
+
+@pytest.mark.parametrize("expiration_days", [1, 3])
+def test_producers_that_expired_while_the_broker_was_down_are_forgotten(expiration_days: int) -> None:
+    rig = HandlerRig(producer_id_expiration_ms=str(expiration_days * DAY_MS))
+    log = rig.logs.create("t", 0, topic_id(1), LogConfig())
+    batch = rig.batch(producer_id=7, producer_epoch=0, base_sequence=0)
+    log.append_as_leader(batch, leader_epoch=0, now_ms=rig.clock.wall_ms())
+    rig.clock.move(2 * DAY_MS)
+    rig.topic("t")
+    assert rig.log("t") is log
+    assert (log.producer_state.get(7) is None) == (expiration_days == 1)
+
+
+def test_logs_that_are_opened_before_their_topics_are_known_go_by_the_brokers_settings() -> None:
+    rig = HandlerRig(log_index_interval_bytes="512", log_segment_delete_delay_ms="7")
+    config = loading_config(rig.config)
+    assert (config.index_interval_bytes, config.file_delete_delay_ms) == (512, 7)
 
 
 def test_a_stored_setting_that_makes_no_sense_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
