@@ -326,10 +326,11 @@ class AppendLane:
         active one."""
         log = self.log
         prepared = [each for _, each in self._group]
-        self._part = log.appends.queue.fitting(prepared)
+        now_ms = self._group[0][0].now_ms
+        self._part = log.appends.queue.fitting(prepared, now_ms)
         try:
             if not self._part:
-                roll = log.appends.queue.roll_in_thread(prepared[0], self._group[0][0].now_ms)
+                roll = log.appends.queue.roll_in_thread(prepared[0], now_ms)
                 log.appends.disk.submit(roll.run, self._rolled)
                 return
             part = prepared[: self._part]

@@ -95,6 +95,7 @@ class AppendPipeline:
             return True
         if self.queue.prepared:
             raise InvariantViolated(f"an append to {self._log.name} overtakes prepared batches")
+        self._log.segments.note_time(now_ms)
         if self.disk.is_slow:
             return self._helpers is not None and self.disk.still_slow()
         self.inline_ms = now_ms

@@ -168,6 +168,7 @@ class AppendQueue:
         """
         log = self._log
         self._was_in_thread = False
+        self._segments.note_time(now_ms)
         now_ns = log.appends.disk.now_ns
         began_ns = now_ns()
         try:
@@ -186,9 +187,10 @@ class AppendQueue:
             raise self._segments.write_failed(error, whole=len(prepared) > 1) from error
         log.appends.disk.took(now_ns() - began_ns)
 
-    def fitting(self, prepared: Sequence[PreparedAppend]) -> int:
+    def fitting(self, prepared: Sequence[PreparedAppend], now_ms: int) -> int:
         """The number of the first batches of the queue that fit into the active segment. With the next one a
         new segment begins."""
+        self._segments.note_time(now_ms)
         segment, roll_timestamp = self._segments.active, self._segments.roll_timestamp
         position = segment.size_bytes
         for number, each in enumerate(prepared):

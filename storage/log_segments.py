@@ -58,6 +58,7 @@ class LogSegments(Sequence[Segment]):
         "name_changes",
         "recent_offsets",
         "recent_positions",
+        "roll_time_ms",
         "roll_timestamp",
         "syncs_under_way",
         "truncations",
@@ -90,6 +91,9 @@ class LogSegments(Sequence[Segment]):
         with them."""
         self.roll_timestamp = NO_BOUND_MS
         """A batch with a later timestamp belongs to the next segment."""
+        self.roll_time_ms = NO_BOUND_MS
+        """A batch that comes later by the wall clock belongs to the next segment. It is the bound of a
+        segment whose first batch has no timestamp, see `note_time`."""
         self.has_failed_write = False
         """Whether bytes of a failed write may lie behind the log's end, or in a file that was created for
         it."""
@@ -112,8 +116,7 @@ class LogSegments(Sequence[Segment]):
     def set_config(self, config: LogConfig) -> None:
         self.config = config
         self.active.index_room = 0
-        if self.active.size_bytes:
-            self.roll_timestamp = self.roll_timestamp_after(self.active.first_batch_timestamp())
+        self._set_age_bounds()
 
     # The row
 
@@ -143,8 +146,10 @@ class LogSegments(Sequence[Segment]):
     def roll_timestamp_after(self, first_timestamp: int) -> int:
         """The largest timestamp that a batch may have in the same segment behind one with
         `first_timestamp`."""
-        if first_timestamp < 0:
-            return NO_BOUND_MS
+        return NO_BOUND_MS if first_timestamp < 0 else first_timestamp + self._longest_ms()
+
+    def _longest_ms(self) -> int:
+        """How old the active segment may become: `segment.ms`, less a jitter that is its own."""
         config = self.config
         longest_ms = config.segment_ms
         if config.compact:
@@ -152,7 +157,26 @@ class LogSegments(Sequence[Segment]):
         jitter_ms = config.segment_jitter_ms
         if jitter_ms:
             jitter_ms = (self.active.base_offset * 2654435761 + self._partition * 40503) % jitter_ms
-        return first_timestamp + longest_ms - min(jitter_ms, longest_ms)
+        return longest_ms - min(jitter_ms, longest_ms)
+
+    def _set_age_bounds(self) -> None:
+        """Sets the bounds of the active segment's age, which counts from the timestamp of its first batch, or
+        from its creation if that batch has none."""
+        segment = self.active
+        self.roll_timestamp = self.roll_time_ms = NO_BOUND_MS
+        if not segment.size_bytes:
+            return
+        first_timestamp = segment.first_batch_timestamp()
+        if first_timestamp >= 0:
+            self.roll_timestamp = self.roll_timestamp_after(first_timestamp)
+        else:
+            self.roll_time_ms = segment.created_ms + self._longest_ms()
+
+    def note_time(self, now_ms: int) -> None:
+        """Takes in the wall clock's time before an append: the active segment may have become too old by
+        it."""
+        if now_ms > self.roll_time_ms:
+            self.active.is_full = True
 
     # Writing
 
@@ -166,11 +190,11 @@ class LogSegments(Sequence[Segment]):
         max_timestamp: int,
     ) -> None:
         """Adds a batch to the log that was written to the active segment."""
-        if position == 0:
-            self.roll_timestamp = self.roll_timestamp_after(max_timestamp)
         config = self.config
         if segment.appended(position, last_offset, max_timestamp, size_bytes, config.index_interval_bytes):
             segment.is_full = segment.has_full_index(config.segment_index_bytes)
+        if position == 0:
+            self._set_age_bounds()
         if base_offset != self.log_end_offset:
             self._forget_recent()
         recent = self.recent_offsets
@@ -281,9 +305,7 @@ class LogSegments(Sequence[Segment]):
         segment.log.owner = self
         self.active_write = self._open_and_write
         self._forget_recent()
-        self.roll_timestamp = NO_BOUND_MS
-        if segment.size_bytes:
-            self.roll_timestamp = self.roll_timestamp_after(segment.first_batch_timestamp())
+        self._set_age_bounds()
 
     def _forget_recent(self) -> None:
         """Forgets the places of the last batches. They are found by the index then."""

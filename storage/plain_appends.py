@@ -57,6 +57,7 @@ def append_plain(
         segments.has_failed_write
         or leader_epoch != log.leader_epochs.latest_epoch
         or segment.is_full
+        or now_ms > segments.roll_time_ms
         or not segment.size_bytes
     ):
         return [], 0

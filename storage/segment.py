@@ -133,8 +133,8 @@ class Segment:
         self.index_room = 0
         """The number of index entries that can certainly be added, see `index_entries_left`."""
         self.is_full = False
-        """Whether an index file has no space for another entry, so that the next batch begins a new
-        segment."""
+        """Whether the next batch begins a new segment: an index file has no space for another entry, or the
+        segment is too old by the wall clock."""
         self.is_sealed = False
         """Its index files are complete, and change only if the segment is truncated."""
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from config.limits import SLOW_DIRECTORY_MS
 from protocol.records.header import headers, seal
+from storage.append import LATEST_PRODUCE_VERSION
+from storage.plain_appends import append_plain
 from storage.segment import MAX_RELATIVE_OFFSET
+from tests.support.rigs.lane_rig import MS, LaneRig
 from tests.support.rigs.log_rig import (
     NOW_MS,
     LogRig,
@@ -51,6 +57,45 @@ def test_a_reopened_segment_keeps_its_age() -> None:
     rig.reopen(is_clean=True)
     rig.append(b"x", timestamp=NOW_MS + 1001)
     assert bases(rig) == [0, 2]
+
+
+WITHOUT_TIMESTAMP = -1
+
+
+@pytest.mark.parametrize("way", ["client", "fast lane", "follower", "coordinator", "helper thread"])
+def test_a_segment_whose_first_batch_has_no_timestamp_rolls_by_the_clock(way: str) -> None:
+    """From the time on at which it was created, or opened by this process. KIP-32."""
+    rig = LaneRig(segment_ms=1000, index_interval_bytes=0)
+
+    def append() -> None:
+        batch = client_batch(b"x", timestamp=WITHOUT_TIMESTAMP)
+        if way == "follower":
+            copy = leader_batch(rig.log.log_end_offset, b"x", timestamp=WITHOUT_TIMESTAMP)
+            rig.log.append_as_follower(copy, rig.now_ms)
+        elif way == "coordinator":
+            rig.log.append_internal(batch, leader_epoch=0, now_ms=rig.now_ms)
+        elif way == "fast lane" and rig.log.active.size_bytes:
+            taken, _ = append_plain(rig.log, batch, [(0, len(batch))], 0, rig.now_ms, LATEST_PRODUCE_VERSION)
+            if not taken:
+                rig.send(batch)
+        else:
+            if way == "helper thread":
+                rig.disk.stalled((SLOW_DIRECTORY_MS + 1) * MS)
+            rig.send(batch)
+            rig.run()
+
+    for later_ms in (0, 1000, 1, 999, 1, 1):
+        rig.now_ms += later_ms
+        append()
+    assert bases(rig) == [0, 2, 5]
+    rig.close()
+    rig.now_ms += 10_000
+    rig.reopen(is_clean=True)
+    rig.attach()
+    for later_ms in (1000, 1):
+        rig.now_ms += later_ms
+        append()
+    assert bases(rig) == [0, 2, 5, 7]
 
 
 def test_rolls_when_an_index_is_full() -> None:
