@@ -101,7 +101,7 @@ class LogDurability:
     # Syncs
 
     def note_new_directory(self) -> None:
-        """Notes that the log's directory was created, so that the first sync includes the parent
+        """Notes that the log's directory was created or renamed, so that the next sync includes the parent
         directory."""
         self._has_new_directory = True
 
@@ -149,11 +149,17 @@ class LogDurability:
         if self._leader_epochs.has_failed:
             return
         self._durable_names = max(self._durable_names, name_changes)
-        self._has_new_directory = False
         self.was_synced = True
         if segments.truncations == truncations:
+            self._has_new_directory = False
             self.has_unsynced_truncation = False
             self.recovery_point = max(self.recovery_point, up_to_offset)
+
+    def is_on_disk(self, offset: int) -> bool:
+        """Whether the log's directory is on the disk with everything below `offset` that is in the log."""
+        return not self._has_new_directory and self.recovery_point >= min(
+            offset, self._segments.log_end_offset
+        )
 
     @property
     def checkpointed_recovery_point(self) -> int:

@@ -155,6 +155,7 @@ class LogManager:
             home = self._hosted.directory_over(task.path)
             if home is not None:
                 failed[home.path] = None
+        self.moves.retire_left()
         unopened = {home.path for home in self._hosted.unopened.values()}
         for directory in self.directories:
             if directory.path in unopened:
@@ -322,10 +323,11 @@ class LogManager:
 
     # How logs come and go
 
-    def _forget(self, home: LogDirectory, key: Key) -> None:
-        """Drops the work that is planned for a log which is about to leave the node."""
+    def _forget(self, home: LogDirectory, key: Key, kind: DirectoryKind = DirectoryKind.STRAY) -> None:
+        """Drops the work that is planned for a log which is about to leave the node. kind: see
+        `ReplicaDirectoryMoves.log_goes`."""
         directory = self.logs[key].directory
-        self.moves.stop(key, "its log goes")
+        self.moves.log_goes(key, kind)
         self.cleaner.forget(key)
         self._background_tasks.drop(directory, TaskKind.WRITE, TaskKind.SYNC)
 
@@ -336,7 +338,7 @@ class LogManager:
             self._remove_unusable(key, kind)
             return
         home = self._hosted.homes[key]
-        self._forget(home, key)
+        self._forget(home, key, kind)
         leaving = self._leaving(home, key, kind)
         try:
             self._files.rename(log.directory, leaving)

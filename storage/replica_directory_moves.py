@@ -5,7 +5,9 @@
                   │ little is left                         │ more than that again
                   ▼                                        │
                swap, in one turn of the loop: the last bytes are copied, the copy gets the log's name and the
-               log its files, the old directory becomes `-delete`
+               log its files
+                  │
+                  ├── all of the log is on the disk there: the old directory becomes `-delete`
                   │
     stopped ◄─────┴── taken back, the log deleted or cut, a disk that fails: the copy is removed; a log that
                       was cut begins its move anew
@@ -14,8 +16,9 @@ What the log is in memory stays as it is: only its files are others afterwards. 
 notices; a reader's slice goes on with the old file, which lives until it is closed.
 
 While a log moves it is not compacted (the copy would be of both states); retention goes on, and what it has
-removed is left out of the copy. After a crash between the two renames both directories are there, alike, and
-the start sets one of them aside (`log_loading`); a copy that was not swapped in begins anew.
+removed is left out of the copy. The old directory keeps its name until a sync has brought the new one to the
+disk, so that a power cut leaves one of them whole. After a crash before that both are there, and the start
+sets the shorter one aside (`log_loading`); a copy that was not swapped in begins anew.
 """
 
 from __future__ import annotations
@@ -100,6 +103,17 @@ class Move(msgspec.Struct):
         return self.log.log_end_offset
 
 
+class LeftDirectory(msgspec.Struct, frozen=True):
+    """The directory in which a log lay, until the one in which it lies now is on the disk."""
+
+    key: Key
+    log: PartitionLog
+    home: LogDirectory
+    path: str
+    end_offset: int
+    """The log end offset of the time of the move."""
+
+
 class ReplicaDirectoryMoves:
     """The moves of one node. All calls come from the loop."""
 
@@ -121,6 +135,8 @@ class ReplicaDirectoryMoves:
         self._cleaner = cleaner
         self._workers = workers
         self._moves: dict[Key, Move] = {}
+        self._left: dict[str, LeftDirectory] = {}
+        """The directories that logs have left and that still have their names, by path."""
         self.bytes_per_second = _NO_LIMIT
         """`replica.alter.log.dirs.io.max.bytes.per.second`."""
         self.suspect: Callable[[str, BaseException | None], None] | None = None
@@ -160,14 +176,24 @@ class ReplicaDirectoryMoves:
         if not move.is_ordered:
             self._remove_copy(move)
 
+    def log_goes(self, key: Key, kind: DirectoryKind) -> None:
+        """Stops the move of a log that is about to leave the node. A directory that it has left becomes one
+        of this kind, so that it is not taken for another log of that name."""
+        self.stop(key, "its log goes")
+        for left in list(self._left.values()):
+            if left.key == key:
+                self._retire(left, kind)
+
     def directory_failed(self, directory: LogDirectory) -> None:
-        """Stops all moves into a directory that has failed."""
+        """Stops all moves into a directory that has failed. What logs have left in it stays as it is."""
+        self._left = {path: left for path, left in self._left.items() if left.home is not directory}
         for key, move in list(self._moves.items()):
             if move.target is directory:
                 self.stop(key, f"{directory.path} has failed")
 
     def run(self) -> None:
         """Goes on with all moves. It is called about every second, and when a part has been copied."""
+        self.retire_left()
         ordered = sum(move.is_ordered for move in self._moves.values())
         for key, move in list(self._moves.items()):
             if move.is_ordered:
@@ -180,7 +206,7 @@ class ReplicaDirectoryMoves:
                 self.begin(key, target)
             elif self._cleaner.is_cleaning(key):
                 continue
-            elif self._may_swap(move):
+            elif self._may_swap(key, move):
                 self._swap(key, move)
             elif ordered < MOVES_AT_ONCE:
                 ordered += 1
@@ -227,10 +253,11 @@ class ReplicaDirectoryMoves:
 
     # The swap
 
-    def _may_swap(self, move: Move) -> bool:
+    def _may_swap(self, key: Key, move: Move) -> bool:
         log = move.log
         return (
-            move.active_offset == log.active.base_offset
+            move.target.file(partition_directory(*key)) not in self._left
+            and move.active_offset == log.active.base_offset
             and not log.is_waited_for
             and not log.appends.queue.prepared
             and all(move.copied.get(each.base_offset) == each.size_bytes for each in log.segments[:-1])
@@ -241,9 +268,6 @@ class ReplicaDirectoryMoves:
         log, home = move.log, self._hosted.homes[key]
         old_directory = log.directory
         new_directory = move.target.file(partition_directory(*key))
-        leaving = home.file(
-            leaving_directory(*key, self._random_source.random_bytes(16), DirectoryKind.DELETED)
-        )
         try:
             self._copy_last(move)
             self._files.rename(move.path, new_directory)
@@ -269,10 +293,11 @@ class ReplicaDirectoryMoves:
             return
         self._match_names(log)
         log.durability.write_snapshot()
+        log.durability.note_new_directory()
         log.flush()
         log.durability.write_leader_epochs()
         _logger.info("%s lies in %s now", log.name, new_directory)
-        self._retire(old_directory, leaving, log.config.file_delete_delay_ms)
+        self._left[old_directory] = LeftDirectory(key, log, home, old_directory, log.log_end_offset)
         if self.on_moved is not None:
             self.on_moved(key)
 
@@ -306,16 +331,31 @@ class ReplicaDirectoryMoves:
                         TaskKind.REMOVE, path, log.directory, partial(self._files.unlink, path)
                     )
 
-    def _retire(self, directory: str, leaving: str, delay_ms: int) -> None:
+    # The old directory
+
+    def retire_left(self) -> None:
+        """Deletes the directories that logs have left, when all is on the disk that the logs had then. The
+        one of a log that has gone offline since is left to the operator: it lacks what came after the
+        move."""
+        for left in list(self._left.values()):
+            if self._hosted.logs.get(left.key) is not left.log:
+                self._retire(left, DirectoryKind.STRAY)
+            elif left.log.durability.is_on_disk(left.end_offset):
+                self._retire(left, DirectoryKind.DELETED)
+
+    def _retire(self, left: LeftDirectory, kind: DirectoryKind) -> None:
+        del self._left[left.path]
+        leaving = left.home.file(leaving_directory(*left.key, self._random_source.random_bytes(16), kind))
         try:
-            self._files.rename(directory, leaving)
+            self._files.rename(left.path, leaving)
         except OSError as error:
-            _logger.error("%s has moved, its old directory could not be renamed: %s", directory, error)
-            self._told(directory, error)
+            _logger.error("%s has moved, its old directory could not be renamed: %s", left.path, error)
+            self._told(left.path, error)
             return
-        due_ms = self._clock.wall_ms() + delay_ms
-        call = partial(self._files.rmtree, leaving)
-        self._background_tasks.add(TaskKind.REMOVE, leaving, directory, call, due_ms=due_ms)
+        if kind is DirectoryKind.DELETED:
+            due_ms = self._clock.wall_ms() + left.log.config.file_delete_delay_ms
+            call = partial(self._files.rmtree, leaving)
+            self._background_tasks.add(TaskKind.REMOVE, leaving, left.path, call, due_ms=due_ms)
 
     def _remove_copy(self, move: Move) -> None:
         self._background_tasks.add(

@@ -150,6 +150,7 @@ def test_what_the_checkpoints_over_there_say_of_an_earlier_stay_is_not_believed(
         world.workers.work()
     synced = world.log.recovery_point
     assert read_truncation_marker(world.memory, "/b/t-0") == TruncationMarker(synced, 0)
+    world.append(1)  # of two directories the longer is taken
     world.memory.kill_process()
     world.manager = world.started()
     assert world.manager.logs[KEY].recovery_point <= synced
@@ -157,7 +158,7 @@ def test_what_the_checkpoints_over_there_say_of_an_earlier_stay_is_not_believed(
         world.clock.now_ms += 60_000
         world.work()
     assert read_truncation_marker(world.memory, "/b/t-0") is None
-    assert read_offsets(world.memory, checkpoint)[KEY] <= 30
+    assert read_offsets(world.memory, checkpoint)[KEY] <= 31
 
 
 def test_a_crash_right_after_the_move_loses_nothing() -> None:
@@ -175,6 +176,103 @@ def test_a_crash_right_after_the_move_loses_nothing() -> None:
     assert world.home() == "/b"
     check(world.manager.logs[KEY], content)
     assert world.manager.logs[KEY].topic_id == TOPIC_ID
+
+
+def just_moved() -> tuple[World, bytes]:
+    """A log that has moved a moment ago, with its content. Nothing has been synced since, and all was
+    before."""
+    world = World()
+    world.log.flush()
+    world.work(1)
+    world.begin()
+    world.workers.work()
+    assert world.home() == "/b"
+    return world, everything(world.log)
+
+
+def test_the_old_directory_is_there_until_the_new_one_is_on_the_disk() -> None:
+    """Each directory may be a disk of its own, which keeps its names for itself."""
+    world, content = just_moved()
+    world.memory.fsync_directory("/a")
+    world.memory.cut_power(keep_names=False)
+    world.manager = world.started()
+    check(world.manager.logs[KEY], content)
+
+
+def test_the_old_directory_goes_when_the_new_one_is_on_the_disk() -> None:
+    world, content = just_moved()
+    assert world.names("/a") == ["t-0"]
+    world.files.faults = [Fault("fsync_directory", path_part="/b", error=errno.EMFILE)]
+    world.work(2)
+    assert world.names("/a") == ["t-0"]
+    world.log.flush()
+    world.work(2)
+    assert world.names("/a")[0].endswith("-delete")
+    world.memory.fsync_directory("/a")
+    world.memory.cut_power(keep_names=False)
+    world.manager = world.started()
+    assert world.home() == "/b"
+    check(world.manager.logs[KEY], content)
+
+
+def test_a_sync_from_before_the_move_says_nothing_of_the_new_directory() -> None:
+    world = World()
+    world.begin()
+    old = world.log.durability.plan_sync(world.log.log_end_offset)
+    world.workers.work()
+    assert world.home() == "/b"
+    old.call()
+    old.done()
+    world.manager.moves.run()
+    assert world.names("/a") == ["t-0"]
+
+
+def test_a_clean_end_right_after_the_move() -> None:
+    world, content = just_moved()
+    world.manager.shut_down()
+    world.manager = world.started()
+    assert world.home() == "/b"
+    check(world.manager.logs[KEY], content)
+    world.work(1)
+    assert world.names("/a") == []
+
+
+def test_a_log_that_is_deleted_right_after_its_move_leaves_nothing_to_its_successor() -> None:
+    world, _ = just_moved()
+    world.manager.delete_async(*KEY)
+    world.manager.prefer(*KEY, world.manager.directories[0])
+    log = world.manager.create(*KEY, bytes(range(1, 17)), CONFIG)
+    assert (world.home(), log.log_end_offset) == ("/a", 0)
+    world.work()
+    assert (world.names("/a"), world.names("/b")) == (["t-0"], [])
+
+
+def test_a_log_that_moves_back_waits_until_its_old_directory_has_gone() -> None:
+    world, content = just_moved()
+    world.manager.moves.begin(KEY, world.manager.directories[0])
+    world.workers.work()
+    assert world.home() == "/b"
+    world.work()
+    assert world.home() == "/a"
+    check(world.log, content)
+
+
+def test_a_new_directory_that_fails_at_once_leaves_the_old_one_to_the_operator() -> None:
+    """It would be taken for the log by a start without the new one, and what came since would be lost."""
+    world, _ = just_moved()
+    world.append(1)
+    world.files.faults = [Fault("fsync_directory", path_part="/b", error=errno.EIO, count=100)]
+    world.work(2)
+    assert KEY in world.manager.offline
+    assert [name.rpartition("-")[2] for name in world.names("/a")] == ["stray"]
+
+
+def test_an_old_directory_that_fails_is_left_alone() -> None:
+    world, content = just_moved()
+    world.manager.suspect("/a/t-0", OSError(errno.EIO, "broken"))
+    world.work(2)
+    assert (world.home(), world.names("/a")) == ("/b", ["t-0"])
+    check(world.log, content)
 
 
 def test_the_lag_and_the_size_of_the_copy_are_known() -> None:
