@@ -154,8 +154,7 @@ class LogDirectory:
         except MalformedCheckpoint as error:
             self.problems.append(str(error))
             return {}
-        if name != CLEANER_CHECKPOINT:
-            self.said.says(self.file(name), offsets)
+        self.said.says(self.file(name), offsets)
         return offsets
 
 

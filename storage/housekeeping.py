@@ -45,9 +45,6 @@ from storage.retention import LOGGED_SEGMENTS
 LOGS_PER_LOOK: Final = 1000
 """The number of logs at which housekeeping looks in one call. A look costs some 10 µs."""
 
-MARKED_AGAINST: Final = (HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT)
-"""The checkpoints that a truncation marker corrects."""
-
 RETENTION_TURN_MS: Final = 20
 """The time for which retention renames files in one call. On a slow disk one segment may take that long."""
 
@@ -135,11 +132,11 @@ class Housekeeping:
             "compaction": now_ms + min(self.cleaner.settings.backoff_ms, _FIRST_RETENTION_MS),
         }
         for directory in self._hosted.directories:
-            self.cleaner.first_dirty.update(
-                (key, offset)
-                for key, offset in directory.cleaner_offsets.items()
-                if self._hosted.homes.get(key) is directory
-            )
+            for key, offset in directory.cleaner_offsets.items():
+                if self._hosted.homes.get(key) is directory:
+                    marker = self._hosted.logs[key].durability.truncation_marker
+                    believed = offset if marker is None else min(offset, marker.end_offset)
+                    self.cleaner.first_dirty[key] = believed
 
     def _first_retention_ms(self) -> int:
         """The time before retention looks for the first time. Kafka waits half a minute whatever the interval
@@ -280,7 +277,9 @@ class Housekeeping:
     def _first_dirty_offsets(self, directory: LogDirectory) -> PartitionOffsets:
         homes = self._hosted.homes
         return {
-            key: offset for key, offset in self.cleaner.first_dirty.items() if homes.get(key) is directory
+            key: offset
+            for key, offset in self.cleaner.first_dirty_offsets().items()
+            if homes.get(key) is directory
         }
 
     def _write_checkpoints(self, *wanted: str) -> None:
@@ -290,24 +289,22 @@ class Housekeeping:
                     self._write(directory.file(name), offsets)
 
     def _write_for_marked(self) -> None:
-        """Writes the checkpoints that the markers correct, all at once. If one is being written already with
-        an older content, the next round does it."""
+        """Writes the checkpoints, which the markers correct, all at once. If one is being written already
+        with an older content, the next round does it."""
         marked, self._marked = self._marked, {}
         logs, homes = self._hosted.logs, self._hosted.homes
         for home in self._hosted.directories:
             here = {key: log for key, log in marked.items() if homes.get(key) is home and logs[key] is log}
-            paths = [home.file(name) for name in MARKED_AGAINST]
             if not here:
                 continue
-            if any(self._lanes.is_busy(path) for path in paths):
+            checkpoints = {home.file(name): offsets for name, offsets in self.checkpoints(home)}
+            if any(self._lanes.is_busy(path) for path in checkpoints):
                 self._marked |= here
                 continue
             cuts = {key: log.truncations for key, log in here.items()}
-            left = dict.fromkeys(paths)
-            for name, offsets in self.checkpoints(home):
-                path = home.file(name)
-                if path in paths:
-                    self._write(path, offsets, partial(self._unmark, left, path, here, cuts))
+            left: dict[str, None] = dict.fromkeys(checkpoints)
+            for path, offsets in checkpoints.items():
+                self._write(path, offsets, partial(self._unmark, left, path, here, cuts))
 
     def _unmark(
         self, left: dict[str, None], path: str, logs: dict[Key, PartitionLog], cuts: dict[Key, int]
@@ -335,8 +332,7 @@ class Housekeeping:
             if then is not None:
                 then()
             return
-        is_believed = not path.endswith(CLEANER_CHECKPOINT)
-        home = self._hosted.directory_over(path) if is_believed else None
+        home = self._hosted.directory_over(path)
         if home is not None:
             home.said.may_say(path, offsets)
         call = partial(self._files.write_atomically, path, data)

@@ -78,7 +78,8 @@ class _Met(msgspec.Struct):
     recovery_point: int
     log_start_offset: int
     high_watermark: int
-    """The three offsets are those of the checkpoints, or of the truncation marker where that is smaller."""
+    cleaned_offset: int
+    """The four offsets are those of the checkpoints, or of the truncation marker where that is smaller."""
     unverified_bytes: int = 0
     recovered: RecoveredLog | None = None
 
@@ -156,11 +157,15 @@ class LogLoader:
         recovery_point = directory.recovery_points.get(key, 0)
         log_start_offset = directory.log_starts.get(key, 0)
         high_watermark = directory.high_watermarks.get(key, 0)
+        cleaned_offset = directory.cleaner_offsets.get(key, 0)
         if mark is not None:
             recovery_point = min(recovery_point, mark.end_offset)
             log_start_offset = min(log_start_offset, mark.start_offset)
             high_watermark = min(high_watermark, mark.end_offset)
-        return _Met(directory, path, key, mark, recovery_point, log_start_offset, high_watermark)
+            cleaned_offset = min(cleaned_offset, mark.end_offset)
+        return _Met(
+            directory, path, key, mark, recovery_point, log_start_offset, high_watermark, cleaned_offset
+        )
 
     # After a crash
 
@@ -205,7 +210,7 @@ class LogLoader:
                 directory=each.path,
                 recovery_point=each.recovery_point,
                 log_start_offset=each.log_start_offset,
-                cleaned_offset=each.directory.cleaner_offsets.get(each.key, 0),
+                cleaned_offset=each.cleaned_offset,
                 unverified_bytes=each.unverified_bytes,
             )
             for each in group
@@ -236,7 +241,7 @@ class LogLoader:
                 now_ms=self._clock.wall_ms(),
                 recovery_point=met.recovery_point,
                 log_start_offset=met.log_start_offset,
-                cleaned_offset=met.directory.cleaner_offsets.get(key, 0),
+                cleaned_offset=met.cleaned_offset,
                 on_damage=self._settings.on_damage,
                 recovered=recovered,
             )  # fmt: skip

@@ -41,7 +41,7 @@ class TruncationMarker(NamedTuple):
     """The largest offsets of the checkpoints that a start may believe for one log."""
 
     end_offset: int
-    """The largest recovery point and high watermark to be believed."""
+    """The largest recovery point, high watermark and first dirty offset to be believed."""
     start_offset: int
     """The largest log start to be believed."""
 

@@ -71,7 +71,8 @@ class _Pass(msgspec.Struct):
 
 
 class Cleaner:
-    """first_dirty: the offset at which each log's next pass begins, as in `cleaner-offset-checkpoint`."""
+    """first_dirty: the offset at which each log's next pass begins, unless the log was truncated since it was
+    looked at (`first_dirty_offsets`)."""
 
     def __init__(
         self,
@@ -115,6 +116,13 @@ class Cleaner:
         self.first_dirty.pop(key, None)
         self.set_aside.pop(key, None)
         self._truncations.pop(key, None)
+
+    def first_dirty_offsets(self) -> PartitionOffsets:
+        """The offsets at which the next passes begin, for `cleaner-offset-checkpoint`."""
+        for key in list(self.first_dirty):
+            if key in self._logs:
+                self._notice_truncation(key, self._logs[key])
+        return self.first_dirty
 
     def look(self) -> None:
         """Begins passes for the logs that need it most, while there are cleaner threads for them."""

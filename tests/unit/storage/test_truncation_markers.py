@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from protocol.records.header import headers
 from storage.errors import LogStorageError
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
@@ -271,6 +272,80 @@ def test_a_log_that_cannot_be_put_away_is_not_given_to_a_new_topic_and_not_belie
     node.start()
     assert (node.log.topic_id, node.log.log_end_offset) == (TOPIC_ID, 2)
     assert node.log.leader_epochs.entries() == [(0, 0)]
+
+
+COMPACTED = LogConfig(
+    segment_bytes=400, compact=True, delete=False, min_cleanable_dirty_ratio=0.0, file_delete_delay_ms=0
+)
+
+
+def append_with_key(node: Node, count: int, key: bytes = b"old") -> None:
+    for _ in range(count):
+        node.log.append_as_leader(client_batch(bytes(100), key=key), leader_epoch=0, now_ms=NOW_MS)
+    node.log.update_high_watermark(node.log.log_end_offset)
+
+
+def compacted(memory: MemoryFiles) -> Node:
+    """A log of twenty batches with one key, of which the first eighteen have been compacted."""
+    node = Node(memory)
+    node.manager.create("orders", 0, TOPIC_ID, COMPACTED)
+    append_with_key(node, 20)
+    node.a_minute_goes_by()
+    assert "orders 0 18" in memory.read_text("/data/cleaner-offset-checkpoint")
+    return node
+
+
+def test_a_new_topic_of_the_same_name_is_not_compacted_already() -> None:
+    memory = MemoryFiles()
+    node = compacted(memory)
+    node.manager.delete_async("orders", 0)
+    node.manager.create("orders", 0, OTHER_ID, COMPACTED)
+    append_with_key(node, 18)
+    append_with_key(node, 4, b"new")
+    memory.kill_process()
+    node.start()
+    node.log.update_config(COMPACTED)
+    node.log.update_high_watermark(22)
+    node.a_minute_goes_by()
+    batches = [header.base_offset for _, header in headers(everything(node.log))]
+    assert batches == [17, 19, 20, 21]
+    assert "orders 0 20" in memory.read_text("/data/cleaner-offset-checkpoint")
+    assert not memory.exists(f"{PATH}/{TRUNCATION_MARKER_FILE}")
+
+
+def test_what_a_new_topic_of_the_same_name_lost_was_not_compacted_away() -> None:
+    memory = MemoryFiles()
+    node = compacted(memory)
+    node.manager.delete_async("orders", 0)
+    node.manager.create("orders", 0, OTHER_ID, COMPACTED)
+    append_with_key(node, 6)
+    size = node.log.segments[0].size_bytes // 2
+    memory.kill_process()
+    torn = memory.open(f"{PATH}/{0:020d}.log", write=True)
+    torn.truncate(size)
+    torn.close()
+    node.start()
+    assert node.log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("end", ["kill", "clean end"])
+def test_what_came_after_a_cut_is_not_compacted_already(end: str) -> None:
+    memory = MemoryFiles()
+    node = compacted(memory)
+    node.log.truncate_to(4, now_ms=NOW_MS)
+    assert node.log.log_end_offset == 4
+    append_with_key(node, 14)
+    append_with_key(node, 4, b"new")
+    if end == "kill":
+        memory.kill_process()
+    else:
+        node.manager.shut_down()
+    node.start()
+    node.log.update_config(COMPACTED)
+    node.log.update_high_watermark(22)
+    node.a_minute_goes_by()
+    batches = [header.base_offset for _, header in headers(everything(node.log))]
+    assert batches == [17, 19, 20, 21]
 
 
 def test_a_checkpoint_whose_write_failed_may_have_been_written() -> None:
