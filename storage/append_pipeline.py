@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.records.header import ReadBuffer
 from protocol.records.verdict import NO_BOUND_MS, ValidatedBatch
+from storage import truncation
 from storage.append import (
     AppendResult,
     PreparedAppend,
@@ -59,7 +60,8 @@ class AppendPipeline:
         first append of each millisecond calls it, and its write is timed; so a disk whose every write is slow
         is noticed at the third write at the latest."""
         self._detours = log.config.flush_messages < NO_BOUND_MS
-        """Whether no append may be written at once, because others wait or because each is to be synced."""
+        """Whether no append may be written at once, because others wait, because each is to be synced, or
+        because a truncation is not finished."""
 
     # Whether an append has to wait
 
@@ -80,8 +82,12 @@ class AppendPipeline:
         self.lane_changed()
 
     def lane_changed(self) -> None:
-        """Called when the lane has become busy or idle."""
-        self._detours = self.is_busy or self._log.config.flush_messages < NO_BOUND_MS
+        """Called when the lane has become busy or idle, and when a truncation begins and ends."""
+        self._detours = (
+            self.is_busy
+            or self._log.config.flush_messages < NO_BOUND_MS
+            or self._log.segments.unfinished_cut is not None
+        )
         self.inline_ms = -1
 
     def write_was_slow(self, duration_ns: int) -> None:
@@ -135,6 +141,7 @@ class AppendPipeline:
         self, records: ReadBuffer, leader_epoch: int, now_ms: int, transaction_version: int
     ) -> AppendResult | WaitingAppend:
         """See `PartitionLog.append_internal`."""
+        truncation.finish(self._log)
         lane = self._waiting_lane()
         if lane is not None:
             return lane.submit_internal(
@@ -146,6 +153,7 @@ class AppendPipeline:
         self, batches: ReadBuffer, now_ms: int, leader_epoch: int
     ) -> AppendResult | WaitingAppend:
         """See `PartitionLog.append_as_follower`."""
+        truncation.finish(self._log)
         lane = self._waiting_lane()
         if lane is not None:
             return lane.submit_as_follower(batches, leader_epoch, now_ms)
@@ -158,7 +166,9 @@ class AppendPipeline:
     def append_by_detour(
         self, records: ReadBuffer, leader_epoch: int, now_ms: int, walk: bool, request_version: int
     ) -> AppendResult | WaitingAppend:
-        """Gives a client's batch to helper threads. Without any it is appended here."""
+        """Gives a client's batch to helper threads. Without any it is appended here. Raises AppendRefused and
+        LogStorageError."""
+        truncation.finish(self._log)
         if self._helpers is not None:
             return self.own_lane().submit(
                 records, leader_epoch=leader_epoch, now_ms=now_ms, walk=walk, request_version=request_version

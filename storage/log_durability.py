@@ -150,7 +150,7 @@ class LogDurability:
             return
         self._durable_names = max(self._durable_names, name_changes)
         self.was_synced = True
-        if segments.truncations == truncations:
+        if segments.truncations == truncations and segments.unfinished_cut is None:
             self._has_new_directory = False
             self.has_unsynced_truncation = False
             self.recovery_point = max(self.recovery_point, up_to_offset)

@@ -62,6 +62,7 @@ class LogSegments(Sequence[Segment]):
         "roll_timestamp",
         "syncs_under_way",
         "truncations",
+        "unfinished_cut",
     )
 
     def __init__(
@@ -84,6 +85,9 @@ class LogSegments(Sequence[Segment]):
         self.truncations = 0
         """How often the log was truncated. A sync that began before a truncation says nothing about what was
         appended after it."""
+        self.unfinished_cut: Callable[[], None] | None = None
+        """Does in the files what a truncation has done in memory, if the disk has refused it, see
+        `truncation`."""
         self.name_changes = 0
         """How often names in the directory have changed."""
         self.syncs_under_way = 0
@@ -384,36 +388,55 @@ class LogSegments(Sequence[Segment]):
         self._note_truncation()  # syncs under way are of the old files: they prove nothing about these
         self._activate(segments[-1])
 
-    def batch_start(self, offset: int) -> int:
-        """The end offset of the log if everything from `offset` on is removed: the base offset of the batch
-        that contains it. Raises OSError."""
-        found = self._row[self.number_of(offset)].locate(offset)
-        return offset if found is None else min(offset, found.base_offset)
+    # Truncating: first in memory, where nothing can fail, then in the files
 
-    def truncate_to(self, offset: int) -> None:
-        """Removes everything from `offset` on, beginning with the batch that contains it. `offset` lies in
-        the log.
+    def find_end(self, offset: int) -> tuple[int, int, int]:
+        """Where the log ends if everything from `offset` on is removed, beginning with the batch that
+        contains it: the number of the last segment, its size, and the end offset. `offset` lies in the log.
 
         Raises OSError.
         """
-        kept = self.number_of(offset) + 1
-        leaving = self._row[kept:]
-        del self._row[kept:]
-        self._note_truncation()
-        self.remove_files(leaving[::-1], 0)  # from the end: a crash in between leaves no gap
-        end_offset = self._row[-1].truncate_to(offset)
+        number = self.number_of(offset)
+        segment = self._row[number]
+        found = segment.locate(offset)
+        segment.first_batch_timestamp()  # is known then, and need not be read when the log is cut already
+        if found is None:
+            return number, segment.size_bytes, offset
+        return number, found.position, min(offset, found.base_offset)
+
+    def end_at(self, number: int, size_bytes: int, end_offset: int) -> list[Segment]:
+        """Ends the log at a place that `find_end` has returned, in memory only. Returns the segments that are
+        not in it any more, with which `cut_files` follows."""
+        leaving = self._row[number + 1 :]
+        del self._row[number + 1 :]
+        self._row[-1].size_bytes = size_bytes
         self._activate(self._row[-1])
         self.log_end_offset = end_offset
+        return leaving
 
-    def start_anew(self, offset: int, now_ms: int) -> None:
-        """Removes all segments, and begins with an empty one at `offset`. Raises OSError."""
+    def cut_files(self, leaving: Sequence[Segment]) -> None:
+        """Removes what lies behind the log's end from the files. Raises OSError; then it is to be done
+        again."""
         self._note_truncation()
-        self.remove_files(self._row[::-1], 0)
+        self.remove_files(leaving[::-1], 0)  # from the end: a crash in between leaves no gap
+        self.active.cut(self.log_end_offset)
+
+    def begin_anew(self, offset: int, now_ms: int) -> list[Segment]:
+        """Goes on with one empty segment at `offset`, in memory only. Returns the segments until now, with
+        which `replace_files` follows."""
+        gone = self._row[:]
         segment = Segment(self.files, self.directory, offset, fresh=True, created_ms=now_ms)
-        segment.create()
         self._row[:] = [segment]
         self._activate(segment)
         self.log_end_offset = offset
+        return gone
+
+    def replace_files(self, gone: Sequence[Segment]) -> None:
+        """Removes the files of all segments that were there, then creates that of the only one. Raises
+        OSError; then, and only then, it is to be done again."""
+        self._note_truncation()
+        self.remove_files(gone[::-1], 0)
+        self.active.create()
 
     def _note_truncation(self) -> None:
         self.truncations += 1

@@ -387,6 +387,7 @@ class PartitionLog:
 
     def roll(self, now_ms: int) -> None:
         """Begins a new segment at the log end, unless the active one is empty. Raises LogStorageError."""
+        truncation.finish(self)
         segments = self.segments
         if segments.active.size_bytes == 0:
             return
@@ -417,12 +418,15 @@ class PartitionLog:
         self.durability.write_snapshot()
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
-        """Removes everything from `offset` on, beginning with the batch that contains it. Raises
-        LogStorageError."""
+        """Removes everything from `offset` on, beginning with the batch that contains it.
+
+        Raises LogStorageError. The log may end there all the same, and finish the truncation before it takes
+        an append.
+        """
         truncation.truncate_to(self, offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int) -> None:
-        """Removes everything; the next record gets `offset`. Raises LogStorageError."""
+        """Removes everything; the next record gets `offset`. Raises LogStorageError as `truncate_to` does."""
         truncation.truncate_fully_and_start_at(self, offset, now_ms)
 
     def limit_offsets(self) -> None:
@@ -470,6 +474,7 @@ class PartitionLog:
         if self.appends.queue.prepared:
             self.appends.queue.rollback()  # the thread that wrote them has ended, and nobody heard of it
         try:
+            truncation.finish(self)
             if self.segments.has_failed_write:
                 self.segments.undo_failed_write()
             self.active.seal()

@@ -258,6 +258,7 @@ class ReplicaDirectoryMoves:
         return (
             move.target.file(partition_directory(*key)) not in self._left
             and move.active_offset == log.active.base_offset
+            and log.segments.unfinished_cut is None
             and not log.is_waited_for
             and not log.appends.queue.prepared
             and all(move.copied.get(each.base_offset) == each.size_bytes for each in log.segments[:-1])

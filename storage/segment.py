@@ -75,8 +75,8 @@ class Located(NamedTuple):
 
 
 class Segment:
-    """`size_bytes` counts what belongs to the log. Bytes behind it are left from an append that has
-    failed."""
+    """`size_bytes` counts what belongs to the log. Bytes behind it are left from an append or a truncation
+    that has failed."""
 
     __slots__ = (
         "_directory",
@@ -245,22 +245,10 @@ class Segment:
                 finally:
                     index.close()
 
-    def truncate_to(self, offset: int) -> int:
-        """Removes the batches from the first one on that contains `offset` or lies above it. Returns the end
-        offset.
-
-        Raises OSError and CorruptSegment.
-        """
-        found = self.locate(offset)
-        if found is None:
-            return offset
-        self.cut(found.position, found.base_offset)
-        return min(found.base_offset, offset)
-
-    def cut(self, position: int, end_offset: int) -> None:
-        """Truncates the file to `position` bytes, and the indexes accordingly."""
-        self.log.file().truncate(position)
-        self.size_bytes = position
+    def cut(self, end_offset: int) -> None:
+        """Truncates the file to the size that belongs to the log, and the indexes to `end_offset`. Raises
+        OSError; then it is to be done again."""
+        self.log.file().truncate(self.size_bytes)
         try:
             self.offset_index.truncate_to(end_offset)
             self.time_index.truncate_to(end_offset)

@@ -7,6 +7,8 @@ killed process and after an orderly end it is the whole model.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from typing import Any
 
 import pytest
@@ -193,6 +195,18 @@ class LogMachine(RuleBasedStateMachine):
         self.rig.log.truncate_to(offset, now_ms=NOW_MS)
         self._cut_model(offset)
         self.flush()  # a cut that was not synced may be undone by a power cut, and is then made again
+
+    @rule(
+        back=st.integers(0, 12),
+        call=st.sampled_from(["open", "pread", "write", "truncate", "rename", "unlink"]),
+        number=st.integers(1, 5),
+    )
+    def truncate_on_a_disk_that_fails_once(self, back: int, call: str, number: int) -> None:
+        self.faulty.faults = [Fault(call, number=number, error=errno.ENOSPC)]
+        with contextlib.suppress(LogStorageError):
+            self.rig.log.truncate_to(max(self.end - back, self.start), now_ms=NOW_MS)
+        self.faulty.faults = []
+        self.truncate(back)
 
     def _cut_model(self, offset: int) -> None:
         while self.model and self.model[-1].last >= offset:

@@ -168,6 +168,27 @@ def test_until_a_cut_is_synced_no_checkpoint_says_more_than_was_left() -> None:
     assert node.log.durability.checkpointed_high_watermark(5) == 5
 
 
+def test_a_sync_between_the_attempts_of_a_cut_leaves_its_mark() -> None:
+    """What it has brought to the disk is not the log that was cut."""
+    memory = MemoryFiles()
+    begun(memory).manager.shut_down()
+    faulty = FaultyFiles(memory)
+    node = Node(faulty)
+    faulty.faults = [Fault("truncate", path_part=f"{PATH}/{0:020d}.log", error=errno.ENOSPC)]
+    with pytest.raises(LogStorageError, match="cannot be cut to offset 2"):
+        node.log.truncate_to(2, now_ms=NOW_MS)
+    node.log.flush()
+    node.a_minute_goes_by()
+    assert read_truncation_marker(memory, PATH) == TruncationMarker(2, 0)
+    memory.kill_process()
+    node.start()
+    assert node.log.log_end_offset == 4
+    assert node.log.recovery_point == 2
+    node.log.truncate_to(2, now_ms=NOW_MS)
+    node.a_minute_goes_by()
+    assert not memory.exists(f"{PATH}/{TRUNCATION_MARKER_FILE}")
+
+
 def test_an_orderly_end_leaves_no_mark() -> None:
     memory = MemoryFiles()
     node = begun(memory)

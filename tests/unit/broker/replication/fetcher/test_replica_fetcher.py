@@ -14,6 +14,7 @@ from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.peer_channel import PeerError
 from protocol.records.header import patch_offset_and_epoch
 from storage.faulty_files import Fault, FaultyFiles
+from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from tests.support.rigs.fetcher_rig import (
     BROKER_EPOCH,
@@ -24,7 +25,7 @@ from tests.support.rigs.fetcher_rig import (
     nothing,
     records,
 )
-from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch, done, leader_batch
+from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, LogRig, client_batch, done, leader_batch
 
 BACKOFF_MS = 1_000
 
@@ -138,6 +139,41 @@ def test_a_log_without_epochs_is_cut_to_its_high_watermark_first() -> None:
     rig.follow()
     assert story.log.log_end_offset == 2
     assert (rig.asked()[0].fetch_offset, rig.asked()[0].last_fetched_epoch) == (2, -1)
+
+
+@pytest.mark.parametrize("call", ["write", "rename", "unlink", "truncate"])
+@pytest.mark.parametrize("epoch", [3, 4], ids=["by the same leader", "by the next one"])
+def test_a_cut_for_which_there_is_no_space_is_made_again_before_anything_is_copied(
+    call: str, epoch: int
+) -> None:
+    files = FaultyFiles(MemoryFiles(lambda: NOW_MS))
+    rig = FetcherRig()
+    story = rig.host(rig=LogRig(files, LogConfig(index_interval_bytes=0)))
+    for number in range(600):
+        story.append(b"%d" % number, epoch=1 if number < 500 else 2)
+    story.log.roll(NOW_MS)
+    story.append(b"600", epoch=2)
+    rig.follow(leader_epoch=3)
+    files.faults = [Fault(call, path_part=story.directory, error=errno.ENOSPC, count=2)]
+    rig.answer(diverging(1, 400))
+    assert rig.state() is FetchState.TRUNCATING
+    assert story.log.log_end_offset == 400
+    if epoch == 4:
+        rig.follow(leader_epoch=4)
+    for _ in range(6):
+        rig.timers.advance(BACKOFF_MS)
+        rig.timers.run_soon()
+        if not rig.leader.sent:
+            continue
+        if story.log.log_end_offset == 400 and 0 in rig.asked():
+            assert rig.asked()[0].fetch_offset == 400
+            rig.answer(records(leader_batch(400, b"new", epoch=epoch)))
+        else:
+            rig.answer()
+    assert story.log.log_end_offset == 401
+    assert [segment.base_offset for segment in story.log.segments] == [0]
+    assert story.log.active.offset_index.entries()[-1][0] == 400
+    assert [name for name in story.file_names() if name.endswith(".log")] == ["00000000000000000000.log"]
 
 
 def test_an_unclean_leader_that_ends_before_this_log_has_it_cut() -> None:
