@@ -34,7 +34,7 @@ class DirectoryLogs(MemoryLogs):
 
     root = ""
 
-    def create(self, topic, partition, topic_id, config):  # type: ignore[no-untyped-def]
+    def create(self, topic, partition, topic_id, config, directory_id=None):  # type: ignore[no-untyped-def]
         from storage.opening import create_log
 
         log = create_log(
