@@ -256,7 +256,7 @@ class LogLoader:
                     self._hosted.postponed[key] = partial(self._open, met)
             return
         log.update_high_watermark(met.high_watermark)
-        if not self._keep_the_longer(log, met):
+        if not self._keep_the_newer(log, met):
             return
         self._hosted.add(key, log, met.directory)
         report.logs += 1
@@ -268,10 +268,11 @@ class LogLoader:
             report.cut_bytes += recovered.cut_bytes
             report.problems.extend(recovered.problems)
 
-    def _keep_the_longer(self, log: PartitionLog, met: _Met) -> bool:
-        """Decides which log is hosted if a partition has one in two directories. A move that a crash has met
-        between its last two renames leaves two equal ones; the other one is renamed, not removed. Returns
-        whether `log` is to be hosted.
+    def _keep_the_newer(self, log: PartitionLog, met: _Met) -> bool:
+        """Decides which log is hosted if a partition has one in two directories: that with the later leader
+        epoch, or the longer one. A crash at the end of a move leaves two of one epoch. A directory that was
+        given up for a while and is back may have a longer log, of which others have cut off what came last.
+        The other log is renamed, not removed. Returns whether `log` is to be hosted.
 
         If the logs are of two topics of the same name, both are kept until the topic id is known.
         """
@@ -285,7 +286,7 @@ class LogLoader:
             )
             return False
         home = self._hosted.homes[met.key]
-        if log.log_end_offset > other.log_end_offset:
+        if _age(log) > _age(other):
             self._hosted.remove(met.key)
             self._report.logs -= 1
             loser, directory = other, home
@@ -296,8 +297,8 @@ class LogLoader:
         aside = directory.file(leaving_directory(*met.key, unique, DirectoryKind.STRAY))
         self._files.rename(loser.directory, aside)
         self._report.problems.append(
-            f"{log.name} is in {other.directory} and in {log.directory}; of the two the longer one is used, "
-            f"the other one is set aside as {aside}"
+            f"{log.name} is in {other.directory} and in {log.directory}; the one with the later leader epoch "
+            f"or the larger end offset is used, the other one is set aside as {aside}"
         )
         return loser is other
 
@@ -306,6 +307,11 @@ class LogLoader:
         if now_ms - self._told_ms >= _TELL_MS:
             self._told_ms = now_ms
             self._tell(f"Opened {done:,} of {total:,} logs")
+
+
+def _age(log: PartitionLog) -> tuple[int, int]:
+    """The larger, the more a log knows."""
+    return log.leader_epochs.latest_epoch, log.log_end_offset
 
 
 def _grouped(dirty: list[_Met], target_bytes: int) -> list[list[_Met]]:

@@ -159,3 +159,26 @@ def test_of_a_log_in_two_directories_the_longer_one_is_used() -> None:
     home = manager.directory_of("t", 0)
     assert home is not None
     assert (home.path, manager.logs["t", 0].log_end_offset) == ("/b", 5)
+
+
+def test_of_a_log_in_two_directories_the_one_of_a_later_epoch_is_used() -> None:
+    """As where a directory comes back that was given up, and its log copied anew from another leader."""
+    crashed = Crashed()
+    crashed.started().shut_down()
+    copied = {name: crashed.files.read_bytes(f"/a/t-0/{name}") for name in crashed.files.listdir("/a/t-0")}
+    manager = crashed.started()
+    for _ in range(3):
+        manager.logs["t", 0].append_as_leader(client_batch(b"cut"), leader_epoch=2, now_ms=NOW_MS)
+    manager.shut_down()
+    crashed.files.rename("/a/t-0", "/kept")
+    crashed.files.makedirs("/b/t-0")
+    for name, content in copied.items():
+        crashed.files.write_atomically(f"/b/t-0/{name}", content)
+    manager = crashed.started()
+    manager.logs["t", 0].append_as_leader(client_batch(b"new"), leader_epoch=3, now_ms=NOW_MS)
+    manager.shut_down()
+    crashed.files.rename("/kept", "/a/t-0")
+    manager = crashed.started()
+    home = manager.directory_of("t", 0)
+    assert home is not None
+    assert (home.path, manager.logs["t", 0].log_end_offset) == ("/b", 5)
