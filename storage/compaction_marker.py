@@ -11,7 +11,8 @@ A pass of the cleaner takes in what is synced only, and writes this file before 
 the old ones; it lies in the log's own directory, and moves with it. Without it nothing was compacted: a
 follower begins a segment at the end of its log also where its leader has left offsets out before the next
 batch. Logs that Apache Kafka has compacted have their `cleaner-offset-checkpoint`, which is believed too.
-Apache Kafka ignores the file.
+Apache Kafka ignores the file. A log that is cut below that offset gets other records there, so the file is
+written anew before it takes any.
 """
 
 from __future__ import annotations
@@ -42,3 +43,9 @@ def write_compaction_marker(files: Files, directory: str, end_offset: int) -> No
     left out by compaction from now on.
     """
     files.write_atomically(f"{directory}/{COMPACTION_MARKER_FILE}", f"{end_offset:0{_DIGITS}d}".encode())
+
+
+def lower_compaction_marker(files: Files, directory: str, end_offset: int) -> None:
+    """Has the file say no more than this offset, at which the log ends now. Raises OSError."""
+    if read_compaction_marker(files, directory) > end_offset:
+        write_compaction_marker(files, directory, end_offset)

@@ -23,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import invariant
+from storage.compaction_marker import lower_compaction_marker
 from storage.errors import LogStorageError
 from storage.loaded_producers import load_producers
 from storage.producer_state import ProducerState
@@ -100,6 +101,7 @@ def _cut_files(log: PartitionLog, leaving: Sequence[Segment]) -> None:
     end_offset = segments.log_end_offset
     segments.cut_files(leaving)
     durability.forget_from(end_offset)
+    lower_compaction_marker(log.files, log.directory, end_offset)
     log.producer_state.replace_by(
         load_producers(log.files, log.directory, segments[:], durability.snapshot_offsets, end_offset)
     )
@@ -108,6 +110,7 @@ def _cut_files(log: PartitionLog, leaving: Sequence[Segment]) -> None:
 def _remove_files(log: PartitionLog, gone: Sequence[Segment]) -> None:
     """Does as `_cut_files` for a log that begins anew."""
     log.durability.forget_from(-1)
+    lower_compaction_marker(log.files, log.directory, log.log_end_offset)
     log.segments.replace_files(gone)  # is the last step: the new file may have the name of an old one
 
 

@@ -104,10 +104,11 @@ def test_what_was_cut_off_behind_damage_does_not_come_back() -> None:
     assert rig.reopen(is_clean=False).log_end_offset == 0
 
 
-def with_a_lost_end() -> LogRig:
-    """The first of two segments has lost its last two batches in a power cut."""
-    memory = MemoryFiles()
-    rig = LogRig(memory)
+def with_a_lost_end(rig: LogRig | None = None) -> LogRig:
+    """The first of two segments has lost its last two batches in a power cut. rig: with an empty log."""
+    rig = rig or LogRig(MemoryFiles())
+    memory = rig.files
+    assert isinstance(memory, MemoryFiles)
     for value in (b"u", b"v", b"w"):
         rig.append(value, epoch=1)
     first_bytes = rig.log.size_bytes // 3
@@ -182,6 +183,20 @@ def test_what_compaction_has_left_out_between_segments_is_accepted(told_by: str)
     assert (found.base_offset, found.read()[-2:-1]) == (3, b"x")
     assert log.end_offset_for_epoch(1) == (1, 4)
     assert rig.append(b"y", epoch=2) == 4
+
+
+@pytest.mark.parametrize("how", ["cut", "begun anew"])
+def test_what_was_compacted_before_a_cut_excuses_no_hole_behind_it(how: str) -> None:
+    rig = LogRig(MemoryFiles())
+    rig.append(b"u", b"v", b"w", b"x")
+    write_compaction_marker(rig.files, DIRECTORY, 4)
+    if how == "cut":
+        rig.log.truncate_to(0, now_ms=NOW_MS)
+    else:
+        rig.log.truncate_fully_and_start_at(0, now_ms=NOW_MS)
+    log = with_a_lost_end(rig).reopen(is_clean=False)
+    assert log.log_end_offset == 1
+    assert "the next segment begins at 3: what was between them is lost" in "".join(rig.problems)
 
 
 def test_a_time_index_of_lost_batches_is_not_believed_though_its_offsets_fit() -> None:
