@@ -30,10 +30,11 @@ settings.load_profile("repeatable")
 `.ci/run hunt` draws others (`--hypothesis-profile=hunt`); see `tests/__init__.py`. A test's own `@settings`
 are made after this and take from the profile what they do not name."""
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    # A shell that runs `make test &` in a script has it ignore Ctrl-C, and programs inherit that: those which
-    # tests end by SIGINT would go on for ever.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    # A shell that runs `make test &` in a script has it ignore Ctrl-C, `nohup` has it ignore SIGHUP, and
+    # programs inherit that: those which tests end by such a signal would go on for ever.
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
 
 AnyBroker = BarnabasProcess | GenuineKafka
 

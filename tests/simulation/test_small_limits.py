@@ -28,7 +28,8 @@ def test_each_kind_comes_in_some_seeds_and_nothing_else_changes() -> None:
         ] == [True] * len(plan.places)
         for name, sign in signs.items():
             found[name] += sign in plan.places[0].properties
-        found["logs"] += all("internal.segment.bytes" in topic.configs for topic in plan.topics)
+        for name, sign in (("logs", "segment.index.bytes"), ("compaction", "cleanup.policy")):
+            found[name] += all(sign in topic.configs for topic in plan.topics)
         untouched += plan == drawn
     assert untouched > len(SEEDS) // 20
     assert all(len(SEEDS) // 8 < count < 3 * len(SEEDS) // 4 for count in found.values()), found
