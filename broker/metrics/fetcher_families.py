@@ -66,8 +66,8 @@ def fetcher_collector(fetchers: ReplicaFetcherManager, clock: Clock) -> Collecto
             _lags(fetchers),
         )
         for name, attribute, description in (
-            ("bytespersec_total", "bytes_fetched", "Bytes of records that a fetcher has copied"),
-            ("requestspersec_total", "requests_sent", "Fetches that a fetcher has sent"),
+            ("bytes_total", "bytes_fetched", "Bytes of records that a fetcher has copied"),
+            ("requests_total", "requests_sent", "Fetches that a fetcher has sent"),
         ):
             yield Family(_STATS + name, "counter", description, _counts(fetchers, attribute))
 

@@ -47,8 +47,8 @@ OF_BROKERS: Final = {
         for each in ("maxlag", "minfetchrate", "failedpartitionscount", "deadthreadcount")
     },
     "kafka_server_fetcherlagmetrics_consumerlag": "gauge",
-    "kafka_server_fetcherstats_bytespersec_total": "counter",
-    "kafka_server_fetcherstats_requestspersec_total": "counter",
+    "kafka_server_fetcherstats_bytes_total": "counter",
+    "kafka_server_fetcherstats_requests_total": "counter",
     "kafka_server_leaderreplication_byte_rate": "gauge",
     "kafka_server_followerreplication_byte_rate": "gauge",
     **{

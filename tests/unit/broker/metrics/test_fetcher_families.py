@@ -46,6 +46,6 @@ def test_lag_bytes_and_failures_are_shown() -> None:
         "kafka_server_fetcherlagmetrics_consumerlag": [
             ({"clientId": name, "topic": "orders", "partition": "0"}, 7)
         ],
-        "kafka_server_fetcherstats_bytespersec_total": [(where, len(batch))],
-        "kafka_server_fetcherstats_requestspersec_total": [(where, 2)],
+        "kafka_server_fetcherstats_bytes_total": [(where, len(batch))],
+        "kafka_server_fetcherstats_requests_total": [(where, 2)],
     }
