@@ -74,6 +74,19 @@ PartitionData = FetchResponse.PartitionData
 
 _NONE: Final = int(ErrorCode.NONE)
 _LEADER_MOVED: Final = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
+_KNOWN_ERRORS: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+    }
+)
+"""The errors that Kafka expects of a read: none of them is counted as a failure."""
 _READ: Final = Operation.READ
 _TOPIC: Final = ResourceType.TOPIC
 
@@ -354,7 +367,8 @@ class Fetch:
                 records=b"",
             )
         self._has_errors = True
-        partition.counters.failed_fetch_requests += 1
+        if why.error_code not in _KNOWN_ERRORS:
+            partition.counters.failed_fetch_requests += 1
         if why.cause is not None:
             self._services.replicas.read_failed(partition, why.cause)
         return PartitionData(wanted.index, why.error_code, -1, -1, -1, None, None, None, None, -1, b"")

@@ -66,13 +66,17 @@ FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
 FIRST_VERSION_WITH_ABORTABLE_ERROR: Final = 11
 FIRST_VERSION_WITH_LEADERS: Final = 10
 
-REFUSED_BEFORE_THE_LOG: Final = (
-    ErrorCode.CORRUPT_MESSAGE,
+KNOWN_ERRORS: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.MESSAGE_TOO_LARGE,
     ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.UNKNOWN_TOPIC_ID,
 )
-"""An answer with one of these errors does not tell where the log starts, as in Kafka."""
+"""The errors that Kafka expects of an append: one of them is not counted as a failure, and an answer with it
+does not tell where the log starts."""
 
 _ATTRIBUTES_LOW_BYTE: Final = 22
 """The position of the byte of a batch that tells whether it is transactional: the second byte of its
@@ -170,7 +174,6 @@ def _produce(
                 result = append(partition, records, acks, version, connection_id, now_ms)
             except AppendRefused as reason:
                 failed = True
-                partition.counters.failed_produce_requests += 1
                 answers.append(_refused_batch(services, context, partition, reason))
                 continue
             if isinstance(result, WaitingAppend):
@@ -339,7 +342,7 @@ def _refused_batch(
 ) -> ProduceResponse.PartitionProduceResponse:
     """The answer for a batch that was refused by the log, or for want of replicas in sync."""
     answer = _refused(services, context, partition.topic, partition.index, refusal.error_code)
-    _blame(answer, refusal)
+    _blame(partition, answer, refusal)
     return answer
 
 
@@ -351,15 +354,18 @@ def _refused_late(
     refusal: AppendRefused,
 ) -> None:
     """Does as `_refused_batch`, in the answer for a batch that had to wait before it was refused."""
-    partition.counters.failed_produce_requests += 1
     verdict = _refused(services, context, partition.topic, partition.index, refusal.error_code)
     answer.error_code = verdict.error_code
     answer.current_leader = verdict.current_leader
-    _blame(answer, refusal)
+    _blame(partition, answer, refusal)
 
 
-def _blame(answer: ProduceResponse.PartitionProduceResponse, refusal: AppendRefused) -> None:
-    if refusal.error_code not in REFUSED_BEFORE_THE_LOG:
+def _blame(
+    partition: Partition, answer: ProduceResponse.PartitionProduceResponse, refusal: AppendRefused
+) -> None:
+    """Counts the batch as failed, unless Kafka expects the error, and tells what is known of it."""
+    if refusal.error_code not in KNOWN_ERRORS:
+        partition.counters.failed_produce_requests += 1
         answer.log_start_offset = refusal.log_start_offset
     if refusal.is_told:
         answer.error_message = refusal.message

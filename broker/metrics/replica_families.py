@@ -25,9 +25,17 @@ _PER_TOPIC: Final = (
     ("bytesin_total", "bytes_in", "Bytes of records that producers sent"),
     ("bytesout_total", "bytes_out", "Bytes of records that consumers took"),
     ("totalproducerequests_total", "total_produce_requests", "Batches that producers sent"),
-    ("failedproducerequests_total", "failed_produce_requests", "Batches that were refused"),
+    (
+        "failedproducerequests_total",
+        "failed_produce_requests",
+        "Batches refused by an error that is not a known one",
+    ),
     ("totalfetchrequests_total", "total_fetch_requests", "Looks into partitions for fetches"),
-    ("failedfetchrequests_total", "failed_fetch_requests", "Looks into partitions that met an error"),
+    (
+        "failedfetchrequests_total",
+        "failed_fetch_requests",
+        "Looks into partitions that met an error that is not a known one",
+    ),
 )
 
 _PER_PARTITION: Final[tuple[tuple[str, str, Callable[[Partition], int]], ...]] = (

@@ -513,6 +513,22 @@ def test_a_negative_limit_spoils_the_first_partition_that_has_records(rig: Handl
     assert told(wants(0), wants(1), 10) == [(0, size), (0, 0)]
 
 
+def test_only_what_kafka_counts_is_counted_as_failed(rig: HandlerRig) -> None:
+    rig.topic("e", number=7, leader_epoch=3)
+    rig.write("e")
+    counters = rig.replicas.counters["e"]
+    for wanted, expected in (
+        (wants(offset=9), ErrorCode.OFFSET_OUT_OF_RANGE),
+        (wants(epoch=2), ErrorCode.FENCED_LEADER_EPOCH),
+        (wants(epoch=4), ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ):
+        assert error(send(rig, request(wanted, topic="e", made=topic_id(7)))) == expected
+    assert counters.failed_fetch_requests == 0
+    failed = send(rig, request(wants(max_bytes=-1), topic="e", made=topic_id(7)))
+    assert error(failed) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert counters.failed_fetch_requests == 1
+
+
 def test_a_negative_limit_does_not_wait(rig: HandlerRig) -> None:
     rig.topic("quiet", number=7)
     for options in ({"max_bytes": -1}, {"min_bytes": -5}, {"max_wait_ms": -1}):

@@ -12,7 +12,12 @@ from controller.metadata.image.cluster_image import replay
 from protocol.codec.compiler import decode, encode
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.metadata_log.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
+from protocol.metadata_log.topics import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import ZSTD
 from protocol.serving.authorization import Operation, ResourceType
@@ -227,7 +232,29 @@ def test_a_failed_partition_does_not_harm_its_neighbours(rig: HandlerRig) -> Non
     codes = [[p.error_code for p in topic.partition_responses] for topic in response.responses]
     assert codes == [[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]]
     assert (rig.log("t", 0).log_end_offset, rig.log("t", 1).log_end_offset) == (1, 0)
-    assert rig.replicas.counters["t"].failed_produce_requests == 1
+
+
+def test_only_what_kafka_counts_is_counted_as_failed(rig: HandlerRig) -> None:
+    rig.topic("small", number=2, max_message_bytes="100")
+    corrupt = rig.batch()
+    corrupt[-1] ^= 0xFF
+    sent_twice = rig.batch() + rig.batch()
+    out_of_order = rig.batch(producer_id=7, producer_epoch=0, base_sequence=9)
+    assert error(send(rig, request(corrupt))) == ErrorCode.CORRUPT_MESSAGE
+    assert error(send(rig, request(rig.batch(1, 200), topic="small", made=topic_id(2)))) == (
+        ErrorCode.MESSAGE_TOO_LARGE
+    )
+    counters = rig.replicas.counters
+    assert [counters[topic].failed_produce_requests for topic in ("t", "small")] == [0, 0]
+    assert (
+        only(send(rig, request(rig.batch(producer_id=7, producer_epoch=0, base_sequence=0)))).error_code == 0
+    )
+    assert error(send(rig, request(out_of_order))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert error(send(rig, request(sent_twice))) == ErrorCode.INVALID_RECORD
+    assert counters["t"].failed_produce_requests == 2
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=topic_id(1), leader=2))
+    assert error(send(rig, request(rig.batch()))) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert counters["t"].failed_produce_requests == 2
 
 
 @pytest.mark.parametrize(

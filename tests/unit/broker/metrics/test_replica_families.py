@@ -93,7 +93,7 @@ def test_a_topic_is_counted_alone_and_with_the_others(rig: LeaderRig) -> None:
     assert [values[f"{TOPICS}totalproducerequests_total{topic}"] for topic in ("/t", "/u", "")] == [2, 1, 3]
     rig.change(isr=[1])
     rig.produce(1)
-    rig.fetch(99)
+    rig.fetch(0, replica=2, max_bytes=-1)
     more = scraped(rig)
     assert changed(values, more, TOPICS) == {
         f"{name}_total{topic}": counted
