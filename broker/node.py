@@ -48,7 +48,6 @@ from config.broker_config import BrokerConfig
 from config.listeners import address_text
 from controller.metadata.log_opening import OtherVoters
 from controller.metadata.supported_features import UnsupportedCluster
-from protocol.serving.request_context import RequestContext
 from storage.directories import DirectoryRefused
 from storage.errors import LogStorageError
 
@@ -99,7 +98,7 @@ class Node:
         self._health = LoopHealth(self._shared.clock, self._shared.timers, surroundings.stalls.ran_ns)
         self._pauses = surroundings.collector_pauses
         self._idle_work = IdleWork(self._shared.clock, self._shared.timers, codec_imports())
-        self._watchdog = surroundings.watch_loop(self._current_request)
+        self._watchdog = surroundings.watch_loop(lambda: self._shared.current_request.context)
 
     @property
     def has_failed(self) -> bool:
@@ -197,9 +196,6 @@ class Node:
         collectors.register(
             replica_of_quorum_collector(log, followers[0], clock, lambda: self._health.idle_ratio)
         )
-
-    def _current_request(self) -> RequestContext | None:
-        return None if self.broker is None else self.broker.dispatcher.current
 
     def _ready(self) -> None:
         if self.replica is None or self.is_stopping:

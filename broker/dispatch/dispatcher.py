@@ -56,12 +56,22 @@ _read_header: Final = struct.Struct(">hhih").unpack_from
 _MALFORMED: Final = (ProtocolError, struct.error, IndexError)
 
 
-class Dispatcher:
-    """Serves all connections of one kind of listener (`broker.network.interfaces.Service`).
+class CurrentRequest:
+    """The request that a node is handling, for whoever looks from outside. All its dispatchers write to one
+    object, so it names the request that any of them began last.
 
-    current: the context of the request that is being handled, or was handled last. The watchdog reads it to
-    say why a turn of the loop takes so long.
+    context: of the request that is being handled, or was handled last. The watchdog reads it to say why a
+    turn of the loop takes so long.
     """
+
+    __slots__ = ("context",)
+
+    def __init__(self) -> None:
+        self.context: RequestContext | None = None
+
+
+class Dispatcher:
+    """Serves all connections of one kind of listener (`broker.network.interfaces.Service`)."""
 
     def __init__(
         self,
@@ -71,17 +81,18 @@ class Dispatcher:
         clock: Clock,
         authorizer: Authorizer,
         lane: Lane,
+        current: CurrentRequest | None = None,
         throttle: Throttle | None = None,
         metrics: RequestMetrics | None = None,
         fast_lanes: Mapping[int, RemembersRequests] = MappingProxyType({}),
     ) -> None:
-        """lane: takes the requests that may last longer than a turn of the loop. All dispatchers of a node
-        share one. fast_lanes: by API key, the fast lanes that remember plain requests. With fast lanes no
-        quota may be in force."""
+        """lane: takes the requests that may last longer than a turn of the loop. current: is told which
+        request is being handled. All dispatchers of a node share one of each. fast_lanes: by API key, the
+        fast lanes that remember plain requests. With fast lanes no quota may be in force."""
         self.metrics = metrics or RequestMetrics()
         self._throttle = None if throttle is None or isinstance(throttle, NoThrottle) else throttle
         self.routes = Routes(handlers, self.metrics, fast_lanes if self._throttle is None else {})
-        self.current: RequestContext | None = None
+        self.current = current or CurrentRequest()
         self._made_routes = self.routes.made
         self.services = services
         self.monotonic_ns = clock.monotonic_ns
@@ -127,7 +138,7 @@ class Dispatcher:
         if arrived_ns - self._wall_read_ns > _WALL_CLOCK_VALID_NS:
             self._wall_read_ns = arrived_ns
             self._wall_ms = self._clock.wall_ms()
-        self.current = context = RequestContext(
+        self.current.context = context = RequestContext(
             api_key, version, correlation_id, client_id, connection.session,
             self._wall_ms, self._authorizer, size, frame[:end].tobytes() if route.keeps_frame else b"",
         )  # fmt: skip
@@ -182,7 +193,7 @@ class Dispatcher:
     def begin_remembered(self, context: RequestContext, arrived_ns: int) -> int:
         """Called when requests like the one of this context are about to be handled. Returns the wall clock
         in milliseconds."""
-        self.current = context
+        self.current.context = context
         if arrived_ns - self._wall_read_ns > _WALL_CLOCK_VALID_NS:
             self._wall_read_ns = arrived_ns
             self._wall_ms = self._clock.wall_ms()
@@ -335,7 +346,7 @@ class Dispatcher:
     ) -> RequestContext:
         """Makes the context of a request that is decoded and about to be handled. frame: see
         `RequestContext`."""
-        self.current = context = RequestContext(
+        self.current.context = context = RequestContext(
             route.api_key,
             route.version,
             correlation_id,

@@ -118,7 +118,7 @@ class LongRequest(DelayedAnswer):
         dispatcher = self._dispatcher
         self._turn_began_ns = dispatcher.monotonic_ns()
         if self.context is not None:
-            dispatcher.current = self.context
+            dispatcher.current.context = self.context
         self._is_in_turn = True
         try:
             for _ in self._steps:

@@ -9,8 +9,9 @@ The thread sleeps but for some microseconds each time, and does not wake a loop 
 frame of the loop's thread is the one that runs the loop, the same that called the last sign of life. A loop
 that it has found resting twice is looked at three times a second, one that rested ten times in a row once:
 what then comes and takes less than 400 ms, or 1.1 s, may be missed. Requests pay one attribute, what is being
-handled now (`Dispatcher.current`). A turn that holds the interpreter's lock in C for its whole length cannot
-be looked at; it still shows as lag. SIGQUIT dumps the stacks of all threads at any time, as JVM users expect.
+handled now (`broker.dispatch.dispatcher.CurrentRequest`). A turn that holds the interpreter's lock in C for
+its whole length cannot be looked at; it still shows as lag. SIGQUIT dumps the stacks of all threads at any
+time, as JVM users expect.
 """
 
 from __future__ import annotations

@@ -136,6 +136,7 @@ class BrokerServer:
             clock=shared.clock,
             authorizer=shared.authorizer,
             lane=shared.lane,
+            current=shared.current_request,
             fast_lanes=self._make_fast_lanes(),
         )
         for listener in self.acceptors:

@@ -53,7 +53,12 @@ class ControllerServer:
             policies=self.policies,
         )
         self.dispatcher = Dispatcher(
-            self.handlers, services, clock=shared.clock, authorizer=shared.authorizer, lane=shared.lane
+            self.handlers,
+            services,
+            clock=shared.clock,
+            authorizer=shared.authorizer,
+            lane=shared.lane,
+            current=shared.current_request,
         )
         for listener in self.acceptors:
             shared.server.serve(listener, self.dispatcher)

@@ -44,7 +44,12 @@ class ObserverServer:
             log=self.log,
         )
         dispatcher = Dispatcher(
-            handlers, services, clock=shared.clock, authorizer=shared.authorizer, lane=shared.lane
+            handlers,
+            services,
+            clock=shared.clock,
+            authorizer=shared.authorizer,
+            lane=shared.lane,
+            current=shared.current_request,
         )
         self._channels = LeaderChannels(
             shared, self.log, dispatcher, handlers, config.controller_listener_names[0]

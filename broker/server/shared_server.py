@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from broker.admin.health import Health
+from broker.dispatch.dispatcher import CurrentRequest
 from broker.dispatch.lane import Lane
 from broker.metrics.families import Collectors
 from broker.network.interfaces import Listener, ListenerSettings
@@ -59,6 +60,7 @@ class SharedServer:
             pool_bound_bytes(config.integer("queued.max.request.bytes"), surroundings.available_memory_bytes)
         )
         self.lane = Lane(clock=self.clock, timers=self.timers, memory=self.memory)
+        self.current_request = CurrentRequest()
         self.server = Server(
             surroundings.network,
             clock=self.clock,

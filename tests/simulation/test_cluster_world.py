@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from broker.ports.surroundings import LoopWatch, Surroundings
 from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.simulated_node import (
@@ -11,9 +17,12 @@ from broker.simulation.cluster.simulated_node import (
     NodePlace,
     SimulatedNode,
 )
+from broker.simulation.cluster.surroundings import Machine
 from broker.simulation.histories.history import Event
 from broker.simulation.verdict import without_logs
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.registry import ApiKey
+from protocol.serving.request_context import RequestContext
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, read_clean_shutdown
 
 
@@ -103,3 +112,39 @@ def test_a_life_without_a_registration_leaves_the_clean_end_of_the_one_before() 
     world.loop.run_until(lambda: node.is_ready, limit_ms=20_000)
     assert node.broker is not None
     assert node.broker.lifecycle.epoch > epoch
+
+
+def test_the_watchdog_hears_of_the_requests_of_both_roles(monkeypatch: pytest.MonkeyPatch) -> None:
+    surroundings_of = Machine.surroundings
+    asks: list[Callable[[], RequestContext | None]] = []
+
+    def watched(machine: Machine) -> Surroundings:
+        usual = surroundings_of(machine)
+
+        def watch(current: Callable[[], RequestContext | None]) -> LoopWatch:
+            asks.append(current)
+            return usual.watch_loop(current)
+
+        return replace(usual, watch_loop=watch)
+
+    class Seen(Counting):
+        def after_turn(self, node: SimulatedNode) -> None:
+            context = asks[0]()
+            if context is not None:
+                seen.add(context.api_key)
+
+    seen: set[int] = set()
+    monkeypatch.setattr(Machine, "surroundings", watched)
+    world = ClusterWorld(1, [NodePlace(1, True, True)])
+    world.rules.append(Seen())
+    client = SimulatedClient(world.network, "client-1", world.seed)
+    with without_logs():
+        world.start_all()
+
+    async def ask() -> None:
+        await client.ask("node-1", BROKER_PORT, MetadataRequest(topics=[]))
+
+    client.begin(ask())
+    world.loop.run_until(lambda: client.is_over, limit_ms=30_000)
+    world.loop.run_for(5_000)
+    assert {ApiKey.METADATA, ApiKey.BROKER_HEARTBEAT} <= seen
