@@ -116,6 +116,13 @@ class AdminConnection(Protocol):
             return
         self._answer(self._page(path), method == b"GET")
 
+    def eof_received(self) -> bool:
+        """The client says no more. Returns whether it still gets an answer: the connection stays open until
+        that has been sent."""
+        if self._rest is None:
+            self.abort()
+        return self._rest is not None
+
     def _page(self, path: str) -> Page:
         try:
             return self._pages.page(path)

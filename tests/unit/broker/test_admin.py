@@ -178,6 +178,38 @@ def test_an_answer_that_breaks_off_does_not_look_whole() -> None:
     run(scenario, collectors=collectors)
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_a_client_that_has_said_all_gets_the_whole_answer(version: str) -> None:
+    """As `nc -N` does, it ends its side of the connection right behind the request."""
+    collectors = Collectors()
+    samples = [({"partition": str(number)}, number) for number in range(50_000)]
+    collectors.register(lambda: [Family("large", "gauge", "Large", samples)])
+
+    async def scenario(ask: Ask, server: AdminServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(f"GET /metrics HTTP/{version}\r\n\r\n".encode())
+        writer.write_eof()
+        _, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        assert (unchunked(body) if version == "1.1" else body).count(b"\nlarge{") == 50_000
+
+    run(scenario, collectors=collectors)
+
+
+def test_a_client_that_ends_within_its_request_gets_no_answer() -> None:
+    async def scenario(ask: Ask, server: AdminServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /healthz HTTP/1.1\r\n")
+        writer.write_eof()
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        while server._open:
+            await asyncio.sleep(0.001)
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
