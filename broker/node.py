@@ -163,7 +163,7 @@ class Node:
         if isinstance(replica, ControllerServer):
             requests.append(replica.dispatcher.metrics)
         self._observe_metadata(replica, broker)
-        collectors.register(request_collector(requests))
+        collectors.register(request_collector(requests, self._queued_requests))
         collectors.register(network_collector(self._shared.server))
         collectors.register(self._health.collect)
         collectors.register(self._pauses.collect)
@@ -196,6 +196,9 @@ class Node:
         collectors.register(
             replica_of_quorum_collector(log, followers[0], clock, lambda: self._health.idle_ratio)
         )
+
+    def _queued_requests(self) -> int:
+        return self._shared.lane.queued + self._shared.server.interrupted
 
     def _ready(self) -> None:
         if self.replica is None or self.is_stopping:

@@ -61,7 +61,12 @@ class Lane:
 
     def __len__(self) -> int:
         """The number of requests that are being served in turns or wait for a place."""
-        return len(self._at_work) + len(self._short.waiting) + len(self._long.waiting)
+        return len(self._at_work) + self.queued
+
+    @property
+    def queued(self) -> int:
+        """The number of requests that wait for a place and have not begun."""
+        return len(self._short.waiting) + len(self._long.waiting)
 
     def enter(self, work: Work) -> bool:
         """Takes a request in, and gives it its first turn if there is a place. Returns whether it is done."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from broker.metrics.families import Collector, Family, Sample, counter, gauge
@@ -29,8 +29,9 @@ _TIMES: Final = (
 )
 
 
-def request_collector(all_metrics: Sequence[RequestMetrics]) -> Collector:
-    """Collects the metrics of several dispatchers (those of broker and controller listeners) together."""
+def request_collector(all_metrics: Sequence[RequestMetrics], queued: Callable[[], int]) -> Collector:
+    """Collects the metrics of several dispatchers (those of broker and controller listeners) together.
+    queued: the number of requests that have arrived and not begun."""
 
     def collect() -> Iterator[Family]:
         yield Family(
@@ -53,7 +54,12 @@ def request_collector(all_metrics: Sequence[RequestMetrics]) -> Collector:
             )
         yield gauge(
             "kafka_network_requestchannel_requestqueuesize",
-            "Requests whose answer is awaited now",
+            "Requests that have arrived and not begun, one of each connection",
+            queued(),
+        )
+        yield gauge(
+            "barnabas_awaited_answers",
+            "Requests whose answer waits for replicas, records or members now",
             sum(metrics.waiting for metrics in all_metrics),
         )
         yield counter(

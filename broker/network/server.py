@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from broker.network.connection import Connection
+from broker.network.connection import TURN_OVER, Connection
 from broker.network.idle import IdleSweep
 from broker.network.interfaces import Channel, Listener, ListenerSettings, Network, Service
 from broker.network.limits import ConnectionLimits
@@ -97,6 +97,12 @@ class Server:
 
     def connection_count(self, listener: str) -> int:
         return sum(1 for connection in self._channels.values() if connection.session.listener == listener)
+
+    @property
+    def interrupted(self) -> int:
+        """The number of connections whose next request has arrived and waits for a further turn of the
+        loop."""
+        return sum(1 for connection in self._channels.values() if connection.holds & TURN_OVER)
 
     def _open(self, acceptor: Listener, service: Service, channel: Channel, port: int) -> None:
         settings, host = acceptor.settings, channel.host

@@ -225,6 +225,7 @@ def test_two_long_ones_are_not_at_work_together(desk: Desk) -> None:
     first.ask(names(LARGE))
     second.ask(names(LARGE, "h"))
     assert desk.rig.memory.used_bytes > 9 * LARGE, "the frame of the one that waits"
+    assert (len(desk.rig.lane), desk.rig.lane.queued) == (2, 1)
     desk.rig.timers.run_soon()
     letters = [name[0] for name in desk.handled]
     assert letters == ["g"] * LARGE + ["h"] * LARGE
@@ -253,6 +254,7 @@ def test_only_so_many_of_them_are_at_work_together(desk: Desk) -> None:
     for client, letter in zip(clients, letters, strict=True):
         client.ask(names(MEDIUM, letter))
     assert {name[0] for name in desk.handled} == set(letters[:LONG_REQUESTS_AT_ONCE])
+    assert desk.rig.lane.queued == 3
     desk.rig.timers.run_soon()
     for client, letter in zip(clients, letters, strict=True):
         assert client.answers == [(7, in_one_go(names(MEDIUM, letter)))]

@@ -64,7 +64,7 @@ def test_requests_of_two_dispatchers_are_shown_together() -> None:
     broker.counts("ApiVersions", 3).requests += 1
     broker.waiting = 2
     broker.malformed = 3
-    text = b"".join(portions(request_collector([broker, controller])())).decode()
+    text = b"".join(portions(request_collector([broker, controller], lambda: 5)())).decode()
     lines = set(text.splitlines())
     prefix = "kafka_network_requestmetrics_"
     assert f'{prefix}requests_total{{request="ApiVersions",version="4"}} 15' in lines
@@ -73,7 +73,8 @@ def test_requests_of_two_dispatchers_are_shown_together() -> None:
     assert f'{prefix}totaltimems_count{{request="ApiVersions"}} 15' in lines
     assert f'{prefix}remotetimems_count{{request="ApiVersions"}} 15' in lines
     assert f'{prefix}remotetimems{{request="ApiVersions",quantile="0.99"}} 0.0' in lines
-    assert "kafka_network_requestchannel_requestqueuesize 2" in lines
+    assert "kafka_network_requestchannel_requestqueuesize 5" in lines
+    assert "barnabas_awaited_answers 2" in lines
     assert "barnabas_malformed_requests_total 3" in lines
 
 
@@ -93,7 +94,11 @@ def test_names_are_those_of_the_jmx_exporter() -> None:
         metrics.counts("Fetch", 17).errors[3] = 1
         health = LoopHealth(rig.clock, rig.timers, lambda: 0)
         collectors = Collectors()
-        for collector in (request_collector([metrics]), network_collector(rig.server), health.collect):
+        for collector in (
+            request_collector([metrics], lambda: 0),
+            network_collector(rig.server),
+            health.collect,
+        ):
             collectors.register(collector)
         for family in collectors:
             samples = list(family.samples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 from contextlib import suppress
@@ -14,6 +15,7 @@ from broker.network.interfaces import ListenerSettings
 from broker.network.limits import ConnectionLimits, plain_host
 from broker.network.server import ServerSettings
 from broker.ports.machine import highest_connection_descriptor
+from config.limits import TURN_REQUESTS
 from tests.support.rigs.network_rig import NetworkRig
 from tests.support.rigs.sans_io import KIB, MIB, other
 
@@ -217,6 +219,24 @@ def test_connections_that_come_and_go_leave_nothing_in_the_idle_heap() -> None:
         assert len(rig.server._idle._heap) < 130
 
     rig.run(scenario)
+
+
+def test_connections_whose_turn_was_over_too_early_are_known() -> None:
+    rig = NetworkRig()
+    seen: set[int] = set()
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await rig.connect()
+        await client.ask("one", 4)
+        assert rig.server.interrupted == 0
+        await client.send(b"".join(other("x") for _ in range(5 * TURN_REQUESTS)))
+        while len(rig.service.requests) < 1 + 5 * TURN_REQUESTS:
+            await asyncio.sleep(0)
+            seen.add(rig.server.interrupted)
+        assert rig.server.interrupted == 0
+
+    rig.run(scenario)
+    assert 1 in seen
 
 
 class NoDescriptors:
