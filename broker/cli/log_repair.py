@@ -9,6 +9,7 @@ from typing import Final
 
 from broker.ports.files import RealFiles
 from config.ports import FileLock
+from controller.metadata.topic_names import METADATA_TOPIC
 from storage.directories import LOCK_FILE
 from storage.file_names import DirectoryKind, parse_directory
 from storage.repair import Damage, accept_missing_offsets, cut_out, find_damage
@@ -24,7 +25,9 @@ def run(options: argparse.Namespace) -> int:
     code = WELL
     for path in options.directories:
         try:
-            for directory in _partitions(path.rstrip("/") or "/"):
+            found = _partitions(path.rstrip("/") or "/")
+            to_repair = [each for each in found if _is_to_repair(each)]
+            for directory in to_repair:
                 code = max(code, _repair(directory, does_it=options.yes))
         except BlockingIOError as error:
             print(f"barnabas: {error}: stop the broker first", file=sys.stderr)
@@ -49,6 +52,19 @@ def _partitions(path: str) -> list[str]:
 
 def _is_partition(path: str) -> bool:
     return parse_directory(os.path.basename(path)).kind is DirectoryKind.LOG and os.path.isdir(path)
+
+
+def _is_to_repair(directory: str) -> bool:
+    """Whether it is no metadata log. One with a hole would claim to hold what it lacks, and could be elected
+    for it."""
+    if parse_directory(os.path.basename(directory)).topic != METADATA_TOPIC:
+        return True
+    print(
+        f"{directory}: a metadata log is left as it is: the next start cuts it where it is damaged, and the "
+        "quorum sends the rest, as it does to a directory that was formatted anew",
+        file=sys.stderr,
+    )
+    return False
 
 
 def _repair(directory: str, *, does_it: bool) -> int:

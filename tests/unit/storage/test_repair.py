@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import random
+from pathlib import Path
 
 import pytest
 
+from broker.cli import log_repair
 from storage.errors import DamagedLog
 from storage.file_names import segment_file
 from storage.recovery import OnDamage
@@ -113,3 +116,29 @@ def test_whole_batches_that_are_missing_are_told_and_accepted_if_the_operator_sa
     assert find_damage(rig.files, DIRECTORY) == ([], [])
     rig.reopen(is_clean=False, recovery_point=0, on_damage=OnDamage.REFUSE)
     assert [base for base, _ in offsets_of(everything(rig.log))] == [0, 1, 2, *range(4, 10)]
+
+
+def write_damaged(directory: Path) -> Path:
+    """Returns the segment: a torn batch between two whole ones."""
+    rig = filled(count=3)
+    overwrite(rig, 0, BATCH + 100, b"\xff" * 10)
+    directory.mkdir(parents=True)
+    segment = directory / segment_file(0, ".log")
+    segment.write_bytes(rig.files.read_bytes(f"{DIRECTORY}/{segment.name}"))
+    return segment
+
+
+def repair(*directories: Path) -> int:
+    return log_repair.run(argparse.Namespace(directories=[str(each) for each in directories], yes=True))
+
+
+def test_a_metadata_log_is_left_to_the_start_and_the_quorum(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metadata = write_damaged(tmp_path / "__cluster_metadata-0")
+    partition = write_damaged(tmp_path / "orders-0")
+    before = metadata.read_bytes()
+    assert repair(tmp_path) == log_repair.WELL
+    assert len(partition.read_bytes()) == 2 * BATCH
+    assert (metadata.read_bytes(), list(metadata.parent.iterdir())) == (before, [metadata])
+    assert "the next start cuts it where it is damaged, and the quorum sends" in capsys.readouterr().err
