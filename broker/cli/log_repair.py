@@ -27,6 +27,8 @@ def run(options: argparse.Namespace) -> int:
         try:
             found = _partitions(path.rstrip("/") or "/")
             to_repair = [each for each in found if _is_to_repair(each)]
+            if not to_repair:
+                code = DAMAGED
             for directory in to_repair:
                 code = max(code, _repair(directory, does_it=options.yes))
         except BlockingIOError as error:

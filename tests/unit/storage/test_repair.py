@@ -142,3 +142,12 @@ def test_a_metadata_log_is_left_to_the_start_and_the_quorum(
     assert len(partition.read_bytes()) == 2 * BATCH
     assert (metadata.read_bytes(), list(metadata.parent.iterdir())) == (before, [metadata])
     assert "the next start cuts it where it is damaged, and the quorum sends" in capsys.readouterr().err
+
+
+def test_nothing_that_could_be_examined_is_no_success(tmp_path: Path) -> None:
+    assert repair(tmp_path) == log_repair.DAMAGED
+    write_damaged(tmp_path / "data" / "orders-0")
+    assert repair(tmp_path, tmp_path / "data") == log_repair.DAMAGED
+    assert repair(tmp_path / "data") == log_repair.WELL
+    metadata = write_damaged(tmp_path / "__cluster_metadata-0").parent
+    assert repair(metadata) == log_repair.DAMAGED, "it was asked for by name"
