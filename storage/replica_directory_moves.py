@@ -135,6 +135,8 @@ class ReplicaDirectoryMoves:
         self._cleaner = cleaner
         self._workers = workers
         self._moves: dict[Key, Move] = {}
+        self._ordered = 0
+        """The number of parts that workers copy, for moves that were stopped meanwhile too."""
         self._left: dict[str, LeftDirectory] = {}
         """The directories that logs have left and that still have their names, by path."""
         self.bytes_per_second = _NO_LIMIT
@@ -194,7 +196,6 @@ class ReplicaDirectoryMoves:
     def run(self) -> None:
         """Goes on with all moves. It is called about every second, and when a part has been copied."""
         self.retire_left()
-        ordered = sum(move.is_ordered for move in self._moves.values())
         for key, move in list(self._moves.items()):
             if move.is_ordered:
                 continue
@@ -208,8 +209,7 @@ class ReplicaDirectoryMoves:
                 continue
             elif self._may_swap(key, move):
                 self._swap(key, move)
-            elif ordered < MOVES_AT_ONCE:
-                ordered += 1
+            elif self._ordered < MOVES_AT_ONCE:
                 self._order(key, move)
 
     # Copying
@@ -223,6 +223,7 @@ class ReplicaDirectoryMoves:
             source=move.log.directory, target=move.path, segments=segments, most_bytes=self._part_bytes()
         )
         move.is_ordered = True
+        self._ordered += 1
         rate = 0 if self.bytes_per_second >= _NO_LIMIT else max(self.bytes_per_second, 1)
         done = partial(self._copied, key, move, move.log.log_end_offset, segments[-1].base_offset)
         self._workers.submit(MOVE, plan, done, bytes_per_second=rate)
@@ -236,6 +237,7 @@ class ReplicaDirectoryMoves:
         self, key: Key, move: Move, end_offset: int, active_offset: int, result: MoveResult | JobFailed
     ) -> None:
         move.is_ordered = False
+        self._ordered -= 1
         if move.is_stopped:
             self._remove_copy(move)
             return

@@ -16,6 +16,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.partition_log import PartitionLog
+from storage.replica_directory_moves import MOVES_AT_ONCE
 from storage.truncation_markers import TruncationMarker, read_truncation_marker
 from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch, everything
 from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce
@@ -331,6 +332,17 @@ def test_a_move_is_taken_back() -> None:
     world.work()
     assert (world.home(), world.names("/b")) == ("/a", [])
     world.append(1)
+
+
+def test_a_copy_that_was_given_up_counts_until_its_worker_is_done() -> None:
+    world = World()
+    for _ in range(5):
+        world.begin()
+        world.manager.moves.stop(KEY, "the client thinks again")
+    world.begin()
+    assert len(world.workers.waiting) == MOVES_AT_ONCE
+    world.work(8)
+    assert world.home() == "/b"
 
 
 def test_a_log_that_is_deleted_takes_its_copy_along() -> None:
