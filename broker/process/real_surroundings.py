@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop
 from functools import partial
-from typing import Final
 
 from broker.admin.http import AdminServer
 from broker.metrics.loop_health import CollectorPauses
@@ -28,15 +27,11 @@ from broker.process.log_levels import ProcessLoggers
 from broker.process.service_manager import Systemd
 from broker.workers.child_process import ChildProcess
 from broker.workers.pool import WorkerPool
-from config.broker_config import BrokerConfig
 from config.limits import APPEND_THREADS, CODEC_NICENESS, COLD_READ_THREADS
 from storage.open_files import OpenFiles, bound_for
 
-MOVING_WORKERS: Final = 1
-"""Worker processes beside the cleaner's, for replicas that move between directories."""
 
-
-def real_surroundings(loop: AbstractEventLoop, config: BrokerConfig) -> Surroundings:
+def real_surroundings(loop: AbstractEventLoop) -> Surroundings:
     """Must be called in the thread of the loop. Raises OSError if the machine gives too little."""
     descriptors = enough_descriptors()
     clock = SystemClock()
@@ -51,7 +46,7 @@ def real_surroundings(loop: AbstractEventLoop, config: BrokerConfig) -> Surround
         ThreadOffload(loop, codec_threads(), name="codec", niceness=CODEC_NICENESS),
         ThreadOffload(loop, 1, name="policies"),
     )
-    workers = WorkerPool(loop, max(1, config.integer("log.cleaner.threads")) + MOVING_WORKERS)
+    workers = WorkerPool(loop)
 
     def close() -> None:
         for pool in pools:

@@ -44,7 +44,7 @@ def run_node(config: BrokerConfig, cluster_id: str, *, until_process_ends: int |
     end_on_failure(loop)
     process = _Process(loop, config)
     try:
-        surroundings = real_surroundings(loop, config)
+        surroundings = real_surroundings(loop)
         node = Node(surroundings, config, cluster_id, on_ready=process.ready, on_stopped=process.stopped)
         loop.call_soon(process.watch_signals, node)
         node.start()

@@ -1,4 +1,8 @@
-"""`storage.jobs.Workers` over processes: as many as there is work for, up to a limit.
+"""`storage.jobs.Workers` over processes: as many as there are orders under way.
+
+The pool has no limit of its own. Whoever gives orders knows how many shall run at once: the cleaner by
+`log.cleaner.threads`, which may change while the broker runs, the moves between directories by their own
+number. So neither waits behind the other.
 
 Each order occupies one thread of ours, which sleeps in `read` until the answer is there; Python runs in it
 for the length of a few lines. It handles bytes only: plans and results are encoded and decoded by whoever
@@ -45,9 +49,10 @@ def start_worker() -> ChildProcess:
 class WorkerPool:
     """`submit` from the loop, `run_all` before it runs, `close` at the end."""
 
-    def __init__(self, loop: AbstractEventLoop, at_once: int) -> None:
+    def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="worker")
+        # A thread is started only when none is free.
+        self._threads = ThreadPoolExecutor(sys.maxsize, thread_name_prefix="worker")
         self._lock = Lock()
         self._idle: list[ChildProcess] = []
         self._busy: list[ChildProcess] = []

@@ -153,7 +153,7 @@ def test_a_worker_leaves_when_its_broker_is_killed() -> None:
 
 def test_a_pool_reuses_and_lets_go(tmp_path: Path) -> None:
     async def scenario() -> None:
-        pool = WorkerPool(asyncio.get_running_loop(), 2)
+        pool = WorkerPool(asyncio.get_running_loop())
         results: list[Counted | JobFailed] = []
         try:
             pool.submit(COUNT, Count("nowhere"), results.append)
@@ -175,6 +175,26 @@ def test_a_pool_reuses_and_lets_go(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_no_order_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many run at once is up to the cleaner, whose threads may become more, and to the moves."""
+
+    def silent() -> ChildProcess:
+        return ChildProcess([sys.executable, "-c", "import time; time.sleep(600)"], name="child")
+
+    async def scenario() -> None:
+        pool = WorkerPool(asyncio.get_running_loop())
+        try:
+            for _ in range(5):
+                pool.submit(COUNT, Count("nowhere"), print)
+            while len(pool.pids) < 5:
+                await asyncio.sleep(0.01)
+        finally:
+            pool.close()
+
+    monkeypatch.setattr(pool_module, "start_worker", silent)
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
 def test_a_process_that_cannot_be_started_is_a_failed_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the operating system allows no more of them: whoever waits must hear of it."""
 
@@ -182,7 +202,7 @@ def test_a_process_that_cannot_be_started_is_a_failed_job(monkeypatch: pytest.Mo
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     async def scenario() -> list[Counted | JobFailed]:
-        pool = WorkerPool(asyncio.get_running_loop(), 1)
+        pool = WorkerPool(asyncio.get_running_loop())
         results: list[Counted | JobFailed] = []
         try:
             pool.submit(COUNT, Count("nowhere"), results.append)
@@ -202,7 +222,7 @@ def test_ctrl_c_does_not_wait_for_the_work_of_a_start(monkeypatch: pytest.Monkey
     silent = ChildProcess([sys.executable, "-c", "import time; time.sleep(600)"], name="child")
     monkeypatch.setattr(pool_module, "start_worker", lambda: silent)
     loop = asyncio.new_event_loop()
-    pool = WorkerPool(loop, 1)
+    pool = WorkerPool(loop)
     main = threading.main_thread().ident
     assert main is not None
 
