@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 import time
@@ -75,11 +76,12 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> Settings:
     given = parser.parse_args(arguments)
     if given.dead_letter_topic and not given.schema:
         parser.error("--dead-letter-topic needs --schema: without one every value is welcome")
-    if given.dead_letter_topic in given.topic or given.dead_letter_topic == "":
+    topics = tuple(topic for named in given.topic for topic in named)
+    if given.dead_letter_topic in topics or given.dead_letter_topic == "":
         parser.error("--dead-letter-topic must be a topic that is not archived by the same call")
     return Settings(
         bootstrap_servers=given.bootstrap_servers,
-        topics=tuple(given.topic),
+        topics=topics,
         pattern=given.pattern,
         output=given.output,
         checkpoint=given.checkpoint or f"{given.output.rstrip('/')}/_checkpoint",
@@ -103,8 +105,15 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--bootstrap-servers", default="127.0.0.1:9092", metavar="HOST:PORT,…", help="default: %(default)s")
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--topic", action="append", default=[], help="may be given several times")
-    source.add_argument("--pattern", help="all topics whose whole name matches, later ones too (Java regex)")
+    source.add_argument(
+        "--topic", action="append", default=[], type=_topics, metavar="TOPIC,…",
+        help="may be given several times",
+    )  # fmt: skip
+    source.add_argument(
+        "--pattern", metavar="REGEX",
+        help="all topics whose whole name matches, later ones too, but never the --dead-letter-topic (Java "
+        "regex)",
+    )  # fmt: skip
     add("--output", required=True, help="the archive: a folder, or any address that Spark can write to")
     add("--checkpoint", help="where progress is kept; default: _checkpoint in the archive")
     when = parser.add_mutually_exclusive_group()
@@ -127,6 +136,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _topics(text: str) -> list[str]:
+    """The names between the commas, which Spark would part anyway."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} names no topic between its commas")
+    return names
+
+
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
@@ -147,9 +164,12 @@ def client_options(settings: Settings) -> dict[str, str]:
 
 
 def source_options(settings: Settings) -> dict[str, str]:
-    """Spark's options for the source. It finds a pattern anywhere in a name, so ours is anchored."""
+    """Spark's options for the source. It finds a pattern anywhere in a name, so ours is anchored; it leaves
+    out the dead letters, which would come back as dead letters for ever."""
     if settings.pattern is not None:
-        topics = {"subscribePattern": f"^(?:{settings.pattern})$"}
+        dead = settings.dead_letter_topic
+        others = "" if dead is None else f"(?!{re.escape(dead)}$)"
+        topics = {"subscribePattern": f"^{others}(?:{settings.pattern})$"}
     else:
         topics = {"subscribe": ",".join(settings.topics)}
     return {

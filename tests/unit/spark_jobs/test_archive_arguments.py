@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -48,6 +49,21 @@ def test_a_pattern_means_whole_names() -> None:
     assert "subscribe" not in options
 
 
+def test_several_topics_may_stand_in_one_word() -> None:
+    settings = parse_arguments(["--topic", "a, b", "--topic", "c", "--output", "out"])
+    assert source_options(settings)["subscribe"] == "a,b,c"
+
+
+@pytest.mark.parametrize("pattern", [".*", "bad|flights", "bad.topic", "[a-z.]+"])
+def test_a_pattern_never_matches_the_dead_letters(pattern: str) -> None:
+    schema = ["--schema", "id LONG", "--dead-letter-topic", "bad.topic"]
+    options = source_options(parse_arguments(["--pattern", pattern, "--output", "out", *schema]))
+    anchored = options["subscribePattern"]
+    assert re.search(anchored, "bad.topic") is None
+    for other in ("bad", "flights", "bad.topic.2", "bad-topic"):
+        assert bool(re.search(anchored, other)) == bool(re.fullmatch(pattern, other))
+
+
 def test_the_checkpoint_may_lie_elsewhere() -> None:
     assert parse_arguments([*LEAST, "--checkpoint", "/srv/state"]).checkpoint == "/srv/state"
     assert parse_arguments(["--topic", "t", "--output", "s3a://b/a/"]).checkpoint == "s3a://b/a/_checkpoint"
@@ -64,6 +80,11 @@ def test_the_checkpoint_may_lie_elsewhere() -> None:
         ([*LEAST, "--kafka", "acks"], "'acks' is not of the form NAME=VALUE"),
         ([*LEAST, "--dead-letter-topic", "dead"], "--dead-letter-topic needs --schema"),
         ([*LEAST, "--schema", "id LONG", "--dead-letter-topic", "flights"], "not archived by the same call"),
+        (
+            ["--topic", "a,bad", "--output", "o", "--schema", "id LONG", "--dead-letter-topic", "bad"],
+            "not archived by the same call",
+        ),
+        (["--topic", "a,", "--output", "out"], "'a,' names no topic between its commas"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
