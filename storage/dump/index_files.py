@@ -7,6 +7,7 @@ to the batch with that offset, each entry of the time index to a batch with that
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
@@ -54,16 +55,18 @@ def _offset_entries(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
 
 def _headers_at(files: Files, path: str, positions: set[int]) -> dict[int, BatchHeader]:
     """The batch headers at these positions of the log beside an index."""
+    return {position: header for position, header in _headers(files, path) if position in positions}
+
+
+def _headers(files: Files, path: str) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch of the log beside an index; nothing if there is no log."""
     log_path = path[: path.rindex(".")] + LOG_SUFFIX
     if not files.exists(log_path):
-        return {}
+        return
     file = files.open(log_path)
     try:
-        return {
-            position: header
-            for position, header, _ in stored_batches(file, file.size())
-            if position in positions
-        }
+        for position, header, _ in stored_batches(file, file.size()):
+            yield position, header
     finally:
         file.close()
 
@@ -78,11 +81,11 @@ def dump_time_index(
     ]
     while entries and entries[-1] == (0, base_offset):
         entries.pop()  # padding
-    headers = _all_headers(files, path)
+    headers = _headers_with(files, path, {offset for _, offset in entries})
     problems: list[str] = []
     previous: int | None = None
     for timestamp, offset in entries:
-        problems += _time_problem(path, headers, timestamp, offset, previous)
+        problems += _time_problem(path, headers.get(offset), timestamp, offset, previous)
         previous = timestamp
         if not verify_only:
             write(f"timestamp: {timestamp} offset: {offset}")
@@ -90,37 +93,38 @@ def dump_time_index(
         complain(problem)
 
 
-def _all_headers(files: Files, path: str) -> list[BatchHeader]:
-    log_path = path[: path.rindex(".")] + LOG_SUFFIX
-    if not files.exists(log_path):
-        return []
-    file = files.open(log_path)
-    try:
-        return [header for _, header, _ in stored_batches(file, file.size())]
-    finally:
-        file.close()
+def _headers_with(files: Files, path: str, offsets: set[int]) -> dict[int, BatchHeader]:
+    """The header of the batch in which each of these offsets lies, in the log beside an index. The log is
+    read once, and only as many headers are kept as there are offsets."""
+    found: dict[int, BatchHeader] = {}
+    wanted = deque(sorted(offsets))
+    for _, header in _headers(files, path):
+        while wanted and wanted[0] < header.base_offset:
+            wanted.popleft()
+        while wanted and wanted[0] <= header.last_offset:
+            found[wanted.popleft()] = header
+    return found
 
 
 def _time_problem(
-    path: str, headers: list[BatchHeader], timestamp: int, offset: int, previous: int | None
+    path: str, header: BatchHeader | None, timestamp: int, offset: int, previous: int | None
 ) -> list[str]:
     if previous is not None and timestamp < previous:
         return [
             f"Found out of order timestamp in :{path}",
             f"  Index timestamp: {timestamp}, Previously indexed timestamp: {previous}",
         ]
-    for header in headers:
-        if header.base_offset <= offset <= header.last_offset:
-            if header.max_timestamp != timestamp:
-                return [
-                    f"Found timestamp mismatch in :{path}",
-                    f"  Index timestamp: {timestamp}, log timestamp: {header.max_timestamp}",
-                ]
-            return []
-    return [
-        f"The following indexed offsets are not found in :{path}",
-        f"Indexed offset: {offset}, found log offset: -1",
-    ]
+    if header is None:
+        return [
+            f"The following indexed offsets are not found in :{path}",
+            f"Indexed offset: {offset}, found log offset: -1",
+        ]
+    if header.max_timestamp != timestamp:
+        return [
+            f"Found timestamp mismatch in :{path}",
+            f"  Index timestamp: {timestamp}, log timestamp: {header.max_timestamp}",
+        ]
+    return []
 
 
 def dump_transaction_index(files: Files, path: str, write: Write) -> None:

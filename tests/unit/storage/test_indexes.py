@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from storage.dump import index_files
 from storage.memory_files import MemoryFiles
 from storage.offset_index import OffsetIndex
 from storage.time_index import TimeIndex
@@ -131,3 +132,51 @@ def test_time_look_ups_over_many_entries() -> None:
     for wanted in range(0, 900 * 900, 1009):
         place = bisect_right(timestamps, wanted)
         assert index.lookup(wanted) == ((timestamps[place - 1], place - 1) if place else (-1, 0))
+
+
+class SeenBatch:
+    """Two offsets from `base_offset` on; it counts how often one looks where it begins."""
+
+    looks = 0
+
+    def __init__(self, base_offset: int) -> None:
+        self._base_offset = base_offset
+        self.last_offset = base_offset + 1
+        self.max_timestamp = base_offset
+
+    @property
+    def base_offset(self) -> int:
+        SeenBatch.looks += 1
+        return self._base_offset
+
+
+def test_a_dump_of_a_time_index_looks_at_each_batch_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 500
+    files = MemoryFiles()
+    index = TimeIndex(files, "/t.timeindex", 0, fresh=True)
+    for number in range(1, count):
+        index.maybe_append(2 * number, 2 * number + 1)
+    index.maybe_append(2 * count + 5, 2 * count - 1)
+    index.maybe_append(2 * count + 6, 2 * count + 9)
+    index.file.seal()
+    files.open("/t.log", create=True)
+    batches = [(0, SeenBatch(2 * number), b"") for number in range(count)]
+    monkeypatch.setattr(index_files, "stored_batches", lambda file, size_bytes: iter(batches))
+    lines: list[str] = []
+    complaints: list[str] = []
+    index_files.dump_time_index(
+        files,
+        "/t.timeindex",
+        base_offset=0,
+        verify_only=False,
+        write=lines.append,
+        complain=complaints.append,
+    )
+    assert len(lines) == index.count
+    assert complaints == [
+        "Found timestamp mismatch in :/t.timeindex",
+        f"  Index timestamp: {2 * count + 5}, log timestamp: {2 * count - 2}",
+        "The following indexed offsets are not found in :/t.timeindex",
+        f"Indexed offset: {2 * count + 9}, found log offset: -1",
+    ]
+    assert SeenBatch.looks <= 3 * count
