@@ -61,7 +61,9 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
     if config is None:
         return REFUSED
     try:
-        levels = wished_levels(options.release_version, options.feature)
+        levels = wished_levels(
+            options.release_version, options.feature, static_voters=bool(config.quorum_voters)
+        )
         voters = wished_voters(options, config)
     except (FormatRefused, MalformedVoters) as fault:
         print(fault, file=sys.stderr)
@@ -115,9 +117,14 @@ def _config(path: str, errors: TextIO) -> BrokerConfig | None:
         return None
 
 
-def wished_levels(release_version: str | None, features: Sequence[str]) -> Mapping[str, int]:
+def wished_levels(
+    release_version: str | None, features: Sequence[str], *, static_voters: bool = False
+) -> Mapping[str, int]:
     """The levels that the options ask for: metadata.version, and the other features as a new cluster has them
-    with it or as they are named. Raises FormatRefused for a level that cannot be formatted."""
+    with it or as they are named. Raises FormatRefused for a level that cannot be formatted.
+
+    static_voters: whether the config names the voters, which decides on kraft.version.
+    """
     level = LATEST_METADATA_VERSION
     named: dict[str, int] = {}
     if release_version is not None:
@@ -131,19 +138,36 @@ def wished_levels(release_version: str | None, features: Sequence[str]) -> Mappi
             )
         wanted = int(text)
         known = SUPPORTED_FEATURES.get(name)
-        if wanted == 0 and name in (METADATA_VERSION, KRAFT_VERSION):
+        if wanted == 0 and name == METADATA_VERSION:
             raise FormatRefused(f"Feature {name} cannot be at level 0 in this release")
         if wanted != 0 and (known is None or not known.covers(wanted)):
             raise FormatRefused(f"Feature {name} at level {wanted} is not supported by this release")
         if name == METADATA_VERSION:
             level = wanted
-        elif known is not None and name != KRAFT_VERSION:
+        elif name == KRAFT_VERSION:
+            _check_kraft_version(wanted, static_voters=static_voters)
+        elif known is not None:
             named[name] = wanted
     for name, wanted in named.items():
         fault = dependency_fault(name, wanted, level)
         if fault is not None:
             raise FormatRefused(fault)
     return {METADATA_VERSION: level, **default_levels(level), **named}
+
+
+def _check_kraft_version(wanted: int, *, static_voters: bool) -> None:
+    """Raises FormatRefused if kraft.version will be another one: 0 where the config names the voters, 1 where
+    their list is in the log."""
+    if wanted and static_voters:
+        raise FormatRefused(
+            f"Cannot set {KRAFT_VERSION} to {wanted} with controller.quorum.voters: remove it, and use "
+            "--standalone, --initial-controllers or --no-initial-controllers"
+        )
+    if not wanted and not static_voters:
+        raise FormatRefused(
+            f"Cannot set {KRAFT_VERSION} to 0 without controller.quorum.voters: the voters are in the log "
+            f"then. Leave out --feature {KRAFT_VERSION}"
+        )
 
 
 def _level_of(release_version: str) -> int:

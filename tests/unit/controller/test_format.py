@@ -185,7 +185,8 @@ def test_a_cluster_may_begin_at_a_lower_level(
             ["metadata.version=31"],
             "Feature metadata.version at level 31 is not supported by this release",
         ),
-        (None, ["kraft.version=0"], "Feature kraft.version cannot be at level 0 in this release"),
+        (None, ["metadata.version=0"], "Feature metadata.version cannot be at level 0 in this release"),
+        (None, ["kraft.version=2"], "Feature kraft.version at level 2 is not supported by this release"),
         (
             "4.0-IV0",
             ["eligible.leader.replicas.version=1"],
@@ -206,6 +207,16 @@ def test_only_levels_that_work_are_taken(release: str | None, features: list[str
     with pytest.raises(FormatRefused) as refused:
         wished_levels(release, features)
     assert str(refused.value) == fault
+
+
+def test_kraft_version_is_what_the_config_makes_it() -> None:
+    plain = wished_levels(None, [])
+    assert wished_levels(None, ["kraft.version=0"], static_voters=True) == plain
+    assert wished_levels(None, ["kraft.version=1"], static_voters=False) == plain
+    with pytest.raises(FormatRefused, match=r"^Cannot set kraft\.version to 1 with controller\.quorum\.v"):
+        wished_levels(None, ["kraft.version=1"], static_voters=True)
+    with pytest.raises(FormatRefused, match=r"^Cannot set kraft\.version to 0 without controller\.quorum\.v"):
+        wished_levels(None, ["kraft.version=0"], static_voters=False)
 
 
 def test_info_says_whose_directories_they_are_and_what_is_wrong() -> None:
