@@ -31,7 +31,7 @@ from controller.metadata.supported_features import (
 )
 from controller.raft.voters import Voter
 from protocol.values import uuid_to_text
-from storage.meta_properties import MalformedMetaProperties, MetaProperties
+from storage.meta_properties import META_PROPERTIES_FILE, MalformedMetaProperties, MetaProperties
 
 DONE: Final = 0
 REFUSED: Final = 1
@@ -280,6 +280,9 @@ def show_info(config: BrokerConfig, files: Files, output: TextIO) -> int:
             properties = formatted_directories(files, [path])[path]
         except MalformedMetaProperties as fault:
             problems.append(str(fault))
+            continue
+        except OSError as fault:
+            problems.append(f"{path}/{META_PROPERTIES_FILE} cannot be read: {fault.strerror}")
             continue
         if properties is None:
             problems.append(f"{path} is not formatted.")

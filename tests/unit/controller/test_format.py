@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
 from broker.cli.storage import format_directories, show_info, wished_levels, wished_voters
+from broker.ports.files import RealFiles
+from config.ports import Files
 from controller.format import FormatRefused, Formatter, read_bootstrap_records
 from controller.initial_voters import MalformedVoters, parse_initial_voters
 from controller.metadata.image.features import FeaturesImage
@@ -30,7 +33,7 @@ from tests.support.rigs.controllers import (
 from tests.support.rigs.hand_clock import HandClock
 
 
-def format_(files: MemoryFiles, cluster_id: str = CLUSTER_ID, **settings: str) -> tuple[int, str, str]:
+def format_(files: Files, cluster_id: str = CLUSTER_ID, **settings: str) -> tuple[int, str, str]:
     """Exit code, output and errors."""
     output, errors = io.StringIO(), io.StringIO()
     ignore = settings.pop("ignore_formatted", "") == "yes"
@@ -231,6 +234,19 @@ def test_info_says_whose_directories_they_are_and_what_is_wrong() -> None:
     assert output.getvalue().endswith(
         "Found problems:\n  /empty is not formatted.\n  /gone does not exist\n\n"
     )
+
+
+def test_info_goes_on_behind_a_directory_that_cannot_be_read(tmp_path: Path) -> None:
+    files = RealFiles()
+    directories = f"{tmp_path}/a,{tmp_path}/b"
+    format_(files, log__dirs=directories)
+    (tmp_path / "a" / "meta.properties").unlink()
+    (tmp_path / "a" / "meta.properties").mkdir()
+    output = io.StringIO()
+    assert show_info(one_node_config(log__dirs=directories), files, output) == 1
+    assert "Found metadata: {cluster.id=uitV0" in output.getvalue()
+    problem = f"{tmp_path}/a/meta.properties cannot be read: Is a directory"
+    assert output.getvalue().endswith(f"Found problem:\n  {problem}\n\n")
 
 
 def test_a_cluster_with_levels_beyond_ours_stops_the_start_before_anything_is_written() -> None:
