@@ -66,6 +66,9 @@ def check_cluster(bootstrap: str, file: str | None, out: TextIO) -> int:
     except (NotAsked, ConfigError, MalformedMetaProperties) as problem:
         out.write(f"{problem}\n")
         return NOT_ASKED
+    except OSError as problem:
+        out.write(f"The node's directories cannot be read: {problem}\n")
+        return NOT_ASKED
     if not found:
         node = "A node of this release" if config is None else f"Node {config.node_id}"
         out.write(f"{node} can join the cluster of {bootstrap}: nothing stands in the way\n")
@@ -77,7 +80,7 @@ def check_cluster(bootstrap: str, file: str | None, out: TextIO) -> int:
 
 def obstacles(cluster: Cluster, config: BrokerConfig | None) -> list[str]:
     """A line for each obstacle. Without a config only the release itself is looked at. Raises
-    MalformedMetaProperties."""
+    MalformedMetaProperties, OSError."""
     found = _features_in_the_way(cluster)
     if config is not None:
         found += _identities_in_the_way(cluster, config)
@@ -126,7 +129,7 @@ def ask_cluster(bootstrap: str) -> Cluster:
         try:
             with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_SECONDS) as connection:
                 return _ask(connection, bootstrap)
-        except (OSError, OverflowError, ProtocolError) as problem:
+        except (OSError, OverflowError, UnicodeError, ProtocolError) as problem:
             problems.append(f"{address.strip()} does not answer as a broker does: {problem}")
     raise NotAsked("; ".join(problems))
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
-from broker.cli.cluster_check import Cluster, obstacles
+import pytest
+
+from broker.cli import cluster_check
+from broker.cli.cluster_check import NOT_ASKED, Cluster, NotAsked, ask_cluster, check_cluster, obstacles
 from config.broker_config import BrokerConfig
 from config.loading import file_settings, layered, load
 from storage.meta_properties import MetaProperties, encode_meta_properties
@@ -14,12 +18,16 @@ CLUSTER = Cluster(
 )
 
 
-def config_of(tmp_path: Path, node_id: int = 2, listener: str = "127.0.0.1:9092") -> BrokerConfig:
-    text = (
+def file_of(tmp_path: Path, node_id: int = 2, listener: str = "127.0.0.1:9092") -> str:
+    return (
         f"process.roles=broker\nnode.id={node_id}\nlisteners=PLAINTEXT://{listener}\n"
         "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=kafka:9093\n"
         f"log.dirs={tmp_path}/a,{tmp_path}/b\n"
     )
+
+
+def config_of(tmp_path: Path, node_id: int = 2, listener: str = "127.0.0.1:9092") -> BrokerConfig:
+    text = file_of(tmp_path, node_id, listener)
     return load(layered(file_settings("server.properties", text.encode()))).config
 
 
@@ -57,3 +65,18 @@ def test_a_node_that_runs_already_is_not_in_its_own_way(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_identity(tmp_path / name, CLUSTER.cluster_id, 1)
     assert obstacles(CLUSTER, config_of(tmp_path, node_id=1, listener="kafka:9092")) == []
+
+
+def test_a_name_that_cannot_be_one_is_told_like_one_that_does_not_answer() -> None:
+    with pytest.raises(NotAsked, match=r"^a\.\.b:9092 does not answer as a broker does: "):
+        ask_cluster("a..b:9092")
+
+
+def test_a_directory_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a" / "meta.properties").mkdir(parents=True)
+    file = tmp_path / "server.properties"
+    file.write_text(file_of(tmp_path))
+    monkeypatch.setattr(cluster_check, "ask_cluster", lambda bootstrap: CLUSTER)
+    out = io.StringIO()
+    assert check_cluster("kafka:9092", str(file), out) == NOT_ASKED
+    assert out.getvalue() == "The node's directories cannot be read: [Errno 21] Is a directory\n"
