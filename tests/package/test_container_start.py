@@ -22,6 +22,7 @@ from tests.support.brokers.ports import free_ports
 from tests.support.genuine.kafka_jars import ROOT, java_command
 
 RUN: Final = ROOT / "docker" / "run"
+ADMIN: Final = "KAFKA_BARNABAS_ADMIN_LISTENER"
 DEFAULT_CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
 SINGLE_NODE: Final = {
     "KAFKA_NODE_ID": "1",
@@ -52,7 +53,8 @@ class Container:
         self.secrets = root / "etc" / "kafka" / "secrets"
         self.data = root / "var" / "lib" / "kafka" / "data"
         self.programs = root / "bin"
-        for folder in (self.config, self.secrets, self.data, self.programs):
+        self.temporary = root / "tmp"
+        for folder in (self.config, self.secrets, self.data, self.programs, self.temporary):
             folder.mkdir(parents=True)
 
     def program(self, script: str) -> None:
@@ -65,6 +67,7 @@ class Container:
             "PATH": f"{self.programs}:/usr/bin:/bin",
             "BARNABAS_CONFIG_MOUNT": str(self.config),
             "BARNABAS_SECRETS": str(self.secrets),
+            "TMPDIR": str(self.temporary),
         }
         return [str(RUN), *arguments], own | dict(variables)
 
@@ -173,6 +176,58 @@ def test_a_secret_that_is_not_there(container: Container, variable: str) -> None
     assert refused.errors == f"barnabas: {variable}: there is no readable file {container.secrets}/none\n"
 
 
+def healthy(container: Container, **variables: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-I", str(ROOT / "docker" / "healthy")]
+    environment = {"TMPDIR": str(container.temporary)} | variables
+    return subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize(
+    ("file", "arguments", "variables", "exported", "asked"),
+    [
+        (None, [], {}, "0.0.0.0:9644", "127.0.0.1:9644"),
+        ("num.partitions=3\n", [], {}, "0.0.0.0:9644", "127.0.0.1:9644"),
+        (
+            "barnabas.admin.listener=127.0.0.1:9\nbarnabas.admin.listener = [\\:\\:1]\\:8\r\n",
+            [],
+            {},
+            None,
+            "::1:8",
+        ),
+        ("#barnabas.admin.listener=127.0.0.1:9\n", [], {}, "0.0.0.0:9644", "127.0.0.1:9644"),
+        ("barnabas.admin.listener=127.0.0.1:9\n", [], {ADMIN: "127.0.0.1:7"}, "127.0.0.1:7", "127.0.0.1:7"),
+        (None, [f"{ADMIN}=127.0.0.1:6"], {}, "127.0.0.1:6", "127.0.0.1:6"),
+        (None, [], {ADMIN: ""}, "", None),
+        ("barnabas.admin.listener:\n", [], {}, None, None),
+    ],
+)
+def test_the_admin_port_is_where_it_was_told_to_be_and_is_asked_there(
+    container: Container,
+    file: str | None,
+    arguments: list[str],
+    variables: dict[str, str],
+    exported: str | None,
+    asked: str | None,
+) -> None:
+    if file is not None:
+        (container.config / "server.properties").write_bytes(file.encode())
+    assert container.run(*arguments, **variables).settings.get(ADMIN) == exported
+    answer = healthy(container, **variables)
+    if asked is None:
+        assert (answer.returncode, answer.stdout) == (0, "the admin port is off: nobody to ask\n")
+    else:
+        assert answer.returncode == 1
+        assert answer.stderr.startswith(f"no answer at {asked}: ")
+
+
+def test_without_a_place_to_write_it_down_the_variable_is_asked(container: Container) -> None:
+    container.temporary.rmdir()
+    started = container.run(**{ADMIN: "127.0.0.1:7"})
+    assert (started.code, started.errors) == (0, "")
+    answer = healthy(container, **{ADMIN: "127.0.0.1:7"})
+    assert answer.stderr.startswith("no answer at 127.0.0.1:7: ")
+
+
 # With a real broker
 
 Start = Callable[..., str]
@@ -200,15 +255,10 @@ def start(container: Container) -> Iterator[Start]:
         assert process.wait(120) == 0, (container.root / "log").read_text()
 
 
-def healthy(**variables: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-I", str(ROOT / "docker" / "healthy")]
-    return subprocess.run(program, env=variables, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_it_serves_and_is_healthy(container: Container, start: Start) -> None:
     port, admin_port = free_ports(2)
     admin = f"127.0.0.1:{admin_port}"
-    before = healthy(KAFKA_BARNABAS_ADMIN_LISTENER=admin)
+    before = healthy(container, KAFKA_BARNABAS_ADMIN_LISTENER=admin)
     assert before.returncode == 1
     assert before.stderr.startswith(f"no answer at {admin}: ")
     line = start(
@@ -217,7 +267,7 @@ def test_it_serves_and_is_healthy(container: Container, start: Start) -> None:
         KAFKA_BARNABAS_ADMIN_LISTENER=admin,
     )
     assert f"PLAINTEXT://localhost:{port}" in line
-    assert healthy(KAFKA_BARNABAS_ADMIN_LISTENER=admin).returncode == 0
+    assert healthy(container, KAFKA_BARNABAS_ADMIN_LISTENER=admin).returncode == 0
     properties = (container.data / "meta.properties").read_text()
     assert f"cluster.id={DEFAULT_CLUSTER_ID}" in properties
 
