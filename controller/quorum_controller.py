@@ -308,7 +308,7 @@ class QuorumController:
         level = image.features.metadata_version or LATEST_METADATA_VERSION
         max_bytes = self._config.integer("internal.metadata.max.batch.size.in.bytes")
         appended = 0
-        for part in appends(at_level(image, records), level, max_bytes=max_bytes):
+        for part in appends(list(at_level(image, records)), level, max_bytes=max_bytes):
             try:
                 batch = self.log.append(-1 if epoch is None else epoch, part, metadata_version=level)
                 appended += 1

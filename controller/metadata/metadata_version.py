@@ -23,7 +23,7 @@ written could not be read back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -107,13 +107,13 @@ def record_version(record: Message, level: int = LATEST_METADATA_VERSION) -> int
     return 0
 
 
-def at_level(image: ClusterImage, records: Sequence[Message]) -> list[Message]:
-    """The records in the form that the image's metadata version can hold: fields that it does not know are
-    left out."""
+def at_level(image: ClusterImage, records: Iterable[Message]) -> Iterator[Message]:
+    """The records in the form that the image's metadata version can hold, each when it is asked for: fields
+    that it does not know are left out."""
     level = image.features.metadata_version
     if level >= LATEST_METADATA_VERSION or not level:
-        return list(records)
-    return [_fitted(image, record, level) for record in records]
+        return iter(records)
+    return (_fitted(image, record, level) for record in records)
 
 
 def _fitted(image: ClusterImage, record: Message, level: int) -> Message:

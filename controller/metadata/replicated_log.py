@@ -32,7 +32,7 @@ from controller.metadata.log import (
     ReplicaProgress,
     SnapshotId,
 )
-from controller.metadata.metadata_version import LATEST_METADATA_VERSION
+from controller.metadata.metadata_version import LATEST_METADATA_VERSION, at_level
 from controller.metadata.records import metadata_batches, record_values
 from controller.metadata.snapshots import read_image, snapshot_pieces
 from controller.raft.batch_accumulator import AccumulatedBatch, says_something, stays_alone
@@ -382,7 +382,7 @@ class ReplicatedMetadataLog:
         control = self._node.control_at(snapshot.end_offset)
         voters = control.voters if control.kraft_version > 0 else None
         pieces = snapshot_pieces(
-            image_records(image),
+            at_level(image, image_records(image)),
             epoch=snapshot.epoch,
             now_ms=self._clock.wall_ms(),
             last_contained_timestamp_ms=image.timestamp_ms,

@@ -326,6 +326,20 @@ def test_a_cluster_lives_at_every_level_and_can_be_raised_from_it(level: int) ->
     assert level_of(again.restart()) == 30
 
 
+@pytest.mark.parametrize("level", range(LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION + 1))
+def test_a_snapshot_at_every_level_holds_what_the_log_holds(level: int) -> None:
+    fixture = at(level)
+    fixture.bring_up(1, features=offers(7, 30))
+    create(fixture, "kept")
+    snapshot = fixture.log.write_snapshot(fixture.controller.image)
+    fixture.settle()
+    fixture.files.kill_process()
+    again = fixture.restart()
+    assert again.log.latest_snapshot() == snapshot
+    assert again.controller.image.topics == fixture.controller.image.topics
+    assert again.controller.image.brokers.by_id == fixture.controller.image.brokers.by_id
+
+
 def test_records_lose_what_a_level_does_not_know() -> None:
     image, _ = replay(
         EMPTY_IMAGE,
@@ -344,7 +358,7 @@ def test_records_lose_what_a_level_does_not_know() -> None:
         partition_id=1, topic_id=b"t" * 16, directories=[b"d" * 16], eligible_leader_replicas=[1]
     )
     shrunk = PartitionChangeRecord(partition_id=0, topic_id=b"t" * 16, isr=[1])
-    fitted = at_level(image, [broker, partition, shrunk])
+    fitted = list(at_level(image, [broker, partition, shrunk]))
     assert fitted == [
         RegisterBrokerRecord(broker_id=1),
         PartitionRecord(partition_id=1, topic_id=b"t" * 16),
