@@ -24,6 +24,7 @@ from typing import NamedTuple
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta
 from controller.metadata.image.replayer import ImageReplayer, MetadataBatch
 from protocol.errors import invariant
+from protocol.metadata_log.cluster import BeginTransactionRecord
 
 __all__ = ["ImageTimeline"]
 
@@ -53,7 +54,9 @@ class ImageTimeline:
         self._steps: deque[_Step] = deque()
         self._waiting: deque[_Waiting] = deque()
         self._on_committed = on_committed
-        self._committed_in_transaction = False
+        self._open: list[MetadataBatch] = []
+        """What is committed of the metadata transaction that is open in the committed state, from its begin
+        on."""
 
     @property
     def newest(self) -> ClusterImage:
@@ -73,6 +76,7 @@ class ImageTimeline:
         """Begins with the image of a snapshot."""
         invariant(not self._steps, "a leader loads no snapshot", waiting=len(self._steps))
         self.committed = image
+        self._open.clear()
         self._replayer.reset(image)
 
     def append(self, batch: MetadataBatch) -> None:
@@ -95,16 +99,29 @@ class ImageTimeline:
                 committed=batch.last_offset,
             )
             self.committed = step.image
-            self._committed_in_transaction = step.in_transaction
+            self._keep_open(batch, step.in_transaction)
             deltas = step.deltas
         else:
             deltas = tuple(step.delta for step in self._replayer.replay_batch(batch))
             self.committed = self._replayer.image
-            self._committed_in_transaction = self._replayer.in_transaction
+            self._keep_open(batch, self._replayer.in_transaction)
         if self._on_committed is not None:
             for delta in deltas:
                 self._on_committed(self.committed, delta)
         self._answer(batch.last_offset)
+
+    def _keep_open(self, batch: MetadataBatch, in_transaction: bool) -> None:
+        """Keeps of a committed batch what no image shows yet, because its transaction is open."""
+        if not in_transaction:
+            self._open.clear()
+            return
+        begins = [i for i, record in enumerate(batch.records) if isinstance(record, BeginTransactionRecord)]
+        if begins:
+            self._open.clear()
+            batch = batch._replace(
+                base_offset=batch.base_offset + begins[-1], records=batch.records[begins[-1] :]
+            )
+        self._open.append(batch)
 
     def when_committed(self, committed: Callable[[], None], lost: Callable[[], None]) -> None:
         """Calls one of the two functions: the first when all that has been appended so far is committed, the
@@ -121,11 +138,13 @@ class ImageTimeline:
     def revert(self) -> None:
         """Goes back to the committed image, because the leadership is lost.
 
-        Of an open transaction only the fact is kept that it is open: each new leader aborts a transaction
-        that it finds open.
+        A transaction that is open in it stays open, with its records: the next leader aborts it, or has the
+        rest of it already and commits that.
         """
         self._steps.clear()
-        self._replayer.reset(self.committed, in_transaction=self._committed_in_transaction)
+        self._replayer.reset(self.committed)
+        for batch in self._open:
+            self._replayer.replay_batch(batch)
         waiting, self._waiting = self._waiting, deque()
         for waiter in waiting:
             waiter.lost()

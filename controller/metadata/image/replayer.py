@@ -122,9 +122,9 @@ class ImageReplayer:
         self.image = delta.apply(offset=offset, epoch=batch.epoch, timestamp_ms=batch.timestamp_ms)
         steps.append(Replayed(self.image, delta))
 
-    def reset(self, image: ClusterImage, *, in_transaction: bool = False) -> None:
+    def reset(self, image: ClusterImage) -> None:
         """Starts over from a snapshot's image, or from the committed one when leadership is lost."""
         self.image = image
-        self.in_transaction = in_transaction
+        self.in_transaction = False
         self._delta = None
         self._held = None

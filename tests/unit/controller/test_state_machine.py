@@ -91,3 +91,23 @@ def test_an_inherited_transaction_is_aborted_and_its_records_never_show() -> Non
     timeline.commit(batch(3, BeginTransactionRecord(), config("whole"), EndTransactionRecord()))
     assert names(timeline.committed) == ["whole"]
     assert not timeline.in_transaction
+
+
+def test_a_transaction_of_which_a_part_was_committed_goes_on_under_the_next_leader() -> None:
+    first = batch(0, config("before"), BeginTransactionRecord(), config("a"))
+    second, third = batch(3, config("b")), batch(4, config("c"), EndTransactionRecord())
+    follower, leader = Watched().timeline, Watched().timeline
+    leader.append(first)
+    leader.append(second)
+    leader.append(batch(4, AbortTransactionRecord()))
+    leader.commit(first)
+    leader.commit(second)
+    leader.revert()
+    assert names(leader.newest) == ["before"]
+    leader.append(batch(4, AbortTransactionRecord()))
+    leader.revert()
+    leader.commit(third)
+    for each in (first, second, third):
+        follower.commit(each)
+    assert names(leader.committed) == names(follower.committed) == ["a", "b", "before", "c"]
+    assert leader.committed == follower.committed
