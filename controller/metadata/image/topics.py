@@ -206,6 +206,7 @@ class TopicsDelta:
         self.base = base
         self.changed: dict[bytes, TopicDelta] = {}
         self.created: dict[bytes, str] = {}
+        self._created_ids: dict[str, bytes] = {}
         self.deleted: dict[bytes, TopicImage] = {}
 
     def create(self, record: TopicRecord) -> None:
@@ -215,6 +216,7 @@ class TopicsDelta:
             return
         self.changed[record.topic_id] = TopicDelta(TopicImage(record.name, record.topic_id))
         self.created[record.topic_id] = record.name
+        self._created_ids[record.name] = record.topic_id
 
     def _delta(self, topic_id: bytes) -> TopicDelta:
         delta = self.changed.get(topic_id)
@@ -243,19 +245,41 @@ class TopicsDelta:
         del self.changed[record.topic_id]
         if self.created.pop(record.topic_id, None) is None:
             self.deleted[record.topic_id] = last
+        else:
+            del self._created_ids[last.name]
         return last.name
 
     def clear_elr(self, record: ClearElrRecord) -> None:
         """Forgets eligible leaders of one topic, or of all when the record names none."""
-        current = self.apply()
-        for topic in current.by_name.values():
-            if record.topic_name and topic.name != record.topic_name:
-                continue
-            for index, partition in topic.partitions.items():
+        if record.topic_name:
+            named = self._id_of(record.topic_name)
+            topic_ids = [] if named is None else [named]
+        else:
+            topic_ids = [
+                each for each in self.base.by_id if each not in self.deleted and each not in self.changed
+            ]
+            topic_ids += self.changed
+        for topic_id in topic_ids:
+            for index, partition in self._partitions(topic_id).items():
                 if partition.elr or partition.last_known_elr:
-                    self._delta(topic.id).partitions[index] = msgspec.structs.replace(
+                    self._delta(topic_id).partitions[index] = msgspec.structs.replace(
                         partition, elr=(), last_known_elr=()
                     )
+
+    def _id_of(self, name: str) -> bytes | None:
+        """The id of the topic that has this name now, if there is one. It is found without a look at others,
+        because a change of a config names thousands of topics, one in a record."""
+        created = self._created_ids.get(name)
+        if created is not None:
+            return created
+        known = self.base.by_name.get(name)
+        return None if known is None or known.id in self.deleted else known.id
+
+    def _partitions(self, topic_id: bytes) -> Mapping[int, PartitionRegistration]:
+        delta = self.changed.get(topic_id)
+        if delta is None:
+            return self.base.by_id[topic_id].partitions
+        return {**delta.base.partitions, **delta.partitions}
 
     def apply(self) -> TopicsImage:
         by_name, by_id = copied(self.base.by_name), copied(self.base.by_id)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
 import msgspec
 import pytest
 
@@ -10,6 +13,7 @@ from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.partition_index import Group, PartitionIndex
 from controller.metadata.image.reload import reload
 from controller.metadata.image.replayer import ImageReplayer, MetadataBatch
+from controller.metadata.image.topics import TopicImage, TopicsDelta, TopicsImage
 from protocol.errors import InvariantViolated
 from protocol.metadata_log.cluster import (
     AbortTransactionRecord,
@@ -27,11 +31,14 @@ from protocol.metadata_log.registrations import (
 )
 from protocol.metadata_log.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from protocol.metadata_log.topics import (
+    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+
+K = TypeVar("K")
 
 TOPIC_ID = b"t" * 16
 DIRECTORY = b"d" * 16
@@ -103,6 +110,65 @@ def test_new_replicas_keep_the_directories_of_those_that_stay() -> None:
     )
     partition = image.topics.by_name["orders"].partitions[0]
     assert partition.directories == (bytes(16), DIRECTORY)
+
+
+class CountedTopics(Mapping[K, TopicImage]):
+    """Topics that count how often one of them is looked at."""
+
+    def __init__(self, topics: Mapping[K, TopicImage]) -> None:
+        self._topics = topics
+        self.looks = 0
+
+    def __getitem__(self, key: K) -> TopicImage:
+        self.looks += 1
+        return self._topics[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._topics)
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+
+def eligible(name: str, topic_id: bytes) -> list[TopicRecord | PartitionRecord | PartitionChangeRecord]:
+    """A topic with a partition that has eligible leaders, and one that has none."""
+    elr = PartitionChangeRecord(
+        partition_id=0, topic_id=topic_id, eligible_leader_replicas=[2], last_known_elr=[1]
+    )
+    return [*topic(name, 2, topic_id), elr]
+
+
+def test_eligible_leaders_are_forgotten_without_a_look_at_other_topics() -> None:
+    names = [f"t{number}" for number in range(100)]
+    image = after(*(record for name in names for record in eligible(name, name.encode().ljust(16))))
+    by_name, by_id = CountedTopics(image.topics.by_name), CountedTopics(image.topics.by_id)
+    delta = TopicsDelta(TopicsImage(by_name, by_id))
+    for name in names:
+        delta.clear_elr(ClearElrRecord(topic_name=name))
+    assert by_name.looks + by_id.looks == 3 * len(names)
+    assert [list(each.partitions) for each in delta.changed.values()] == [[0]] * len(names)
+    partitions = [t.partitions[0] for t in delta.apply().by_name.values()]
+    assert {(each.elr, each.last_known_elr) for each in partitions} == {((), ())}
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("old", ["changed", "new"]), ("changed", ["new", "old"]), ("new", ["changed", "old"]), ("", [])],
+)
+def test_eligible_leaders_are_forgotten_of_the_topics_that_are_there_now(name: str, kept: list[str]) -> None:
+    old, changed, again = b"o" * 16, b"c" * 16, b"a" * 16
+    image = after(*eligible("old", old), *eligible("changed", changed), *eligible("new", b"b" * 16))
+    image = after(
+        PartitionChangeRecord(partition_id=0, topic_id=changed, eligible_leader_replicas=[1]),
+        RemoveTopicRecord(topic_id=b"b" * 16),
+        *eligible("new", again),
+        ClearElrRecord(topic_name="gone"),
+        ClearElrRecord(topic_name=name),
+        image=image,
+    )
+    topics = image.topics.by_name
+    assert sorted(topics) == ["changed", "new", "old"]
+    assert sorted(each for each in topics if topics[each].partitions[0].elr) == kept
 
 
 def test_a_deleted_topic_takes_its_configs_along() -> None:
