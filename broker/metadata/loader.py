@@ -237,21 +237,20 @@ class MetadataLoader:
         yield from self._publish_in_steps()
 
     def _replay(self, batches: Sequence[MetadataBatch]) -> Iterator[None]:
-        """Replays all batches of an answer into one image, so that publishers are called once for them."""
-        first, last = batches[0], batches[-1]
-        records = [record for batch in batches for record in batch.records]
-        done = 0
-        while len(records) - done > METADATA_RECORDS_PER_STEP:
-            part = records[done : done + METADATA_RECORDS_PER_STEP]
-            place, done = first.base_offset + done, done + len(part)
-            batch = MetadataBatch(place, place + len(part) - 1, last.epoch, last.timestamp_ms, part)
-            self._unpublished += self._replayer.replay_batch(batch, hold=True)
-            yield
-        place = first.base_offset + done
-        rest = MetadataBatch(place, last.last_offset, last.epoch, last.timestamp_ms, records[done:])
-        self._unpublished += self._replayer.replay_batch(rest, hold=not self.caught_up)
-        self._next_offset = last.last_offset + 1
-        self._last_epoch = last.epoch
+        """Replays all batches of an answer into one image, so that publishers are called once for them. Each
+        is replayed at its own place: what lies before a metadata transaction is an image of its own."""
+        for batch in batches:
+            for done in range(0, max(len(batch.records), 1), METADATA_RECORDS_PER_STEP):
+                part = batch._replace(
+                    base_offset=batch.base_offset + done,
+                    records=batch.records[done : done + METADATA_RECORDS_PER_STEP],
+                )
+                self._unpublished += self._replayer.replay_batch(part, hold=True)
+                yield
+        if self.caught_up and not self._replayer.in_transaction:
+            self._unpublished += self._replayer.release()
+        self._next_offset = batches[-1].last_offset + 1
+        self._last_epoch = batches[-1].epoch
 
     def _publish_in_steps(self) -> Iterator[None]:
         """Gives the new image to each publisher, in steps."""

@@ -15,9 +15,15 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
-from protocol.metadata_log.cluster import FeatureLevelRecord
+from protocol.metadata_log.cluster import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
 from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from protocol.peer_channel import PeerError
+from protocol.records.control import ControlRecordType, build_control_batch
 from protocol.registry import ApiKey
 from protocol.values import METADATA_TOPIC_ID
 from tests.support.rigs.controllers import CLUSTER_ID, ControllerFixture
@@ -425,3 +431,40 @@ def test_a_snapshot_is_published_together_with_what_follows_it() -> None:
     turns_until(loader, timers, 40)
     leaders = [image.topics.by_name["led-before"].partitions[0].leader for _, image in recorder.published]
     assert leaders == [2]
+
+
+def test_what_lies_before_a_transaction_has_the_place_at_which_its_batch_ends() -> None:
+    """Control batches have offsets and no records; a snapshot of the image begins where the image says."""
+    content = encode_snapshot([], epoch=1, now_ms=5, last_contained_timestamp_ms=4)
+    timers = HandTimers(HandClock())
+    recorder = Recorder()
+    peer = SnapshotPeer(timers, content, 10)
+    peer.high_watermark = 25
+    configs = [ConfigRecord(resource_type=4, name=f"c{number}", value="1") for number in range(11)]
+    transaction = [BeginTransactionRecord(), configs[10], EndTransactionRecord()]
+    for batch in (
+        leader_change(10, epoch=2),
+        build_metadata_batch(configs[:10], base_offset=11, epoch=2, timestamp_ms=6),
+        build_metadata_batch(transaction, base_offset=21, epoch=2, timestamp_ms=7),
+        leader_change(24, epoch=3),
+    ):
+        peer.batch += bytes(batch)
+    loader = MetadataLoader(
+        node_id=1,
+        cluster_id=CLUSTER_ID,
+        directory_id=b"d" * 16,
+        channel=peer,
+        clock=EachLookATurn(),
+        timers=timers,
+        publishers=[recorder],
+    )
+    loader.start()
+    turns_until(loader, timers, 24)
+    assert [(image.offset, image.epoch) for _, image in recorder.published] == [(20, 2), (24, 3)]
+    assert [len(image.configs.of(4, "")) for _, image in recorder.published] == [10, 11]
+
+
+def leader_change(offset: int, *, epoch: int) -> bytearray:
+    return build_control_batch(
+        [(ControlRecordType.LEADER_CHANGE, b"")], timestamp_ms=6, base_offset=offset, leader_epoch=epoch
+    )
