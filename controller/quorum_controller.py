@@ -53,7 +53,12 @@ from controller.state_machine import ImageTimeline
 from controller.subjects import brokers as broker_subject
 from controller.subjects.configs import ConfigRules
 from controller.subjects.controllers import register_controller, registration_request
-from controller.subjects.feature_updates import one_min_insync_replicas, requested_updates, update_features
+from controller.subjects.feature_updates import (
+    one_min_insync_replicas,
+    refused_for_all,
+    requested_updates,
+    update_features,
+)
 from controller.subjects.liveness import BrokerLiveness
 from controller.subjects.producer_ids import allocate_producer_ids
 from controller.subjects.result import ControllerError, Decision
@@ -374,29 +379,29 @@ class QuorumController:
                     kraft_version=self.log.kraft_version,
                     min_insync_replicas=self.rules.static_min_insync_replicas,
                 )
+                if change.kraft_version is not None:
+                    self._raise_kraft_version(change.kraft_version, validate_only=request.validate_only)
             except ControllerError as fault:
                 refusal = UpdateFeaturesResponse(error_code=fault.code, error_message=fault.message)
                 return Decision((), refusal)
-            if request.validate_only:
-                return Decision((), success)
-            epoch = self._active_epoch
-            if change.kraft_version is not None and change.kraft_version > self.log.kraft_version:
-                self._raise_kraft_version(-1 if epoch is None else epoch, change.kraft_version)
-            return Decision(change.records, success)
+            return Decision(() if request.validate_only else change.records, success)
 
         return self.decide(
             decide, lambda code: UpdateFeaturesResponse(error_code=code, error_message=code.message)
         )
 
-    def _raise_kraft_version(self, epoch: int, version: int) -> None:
+    def _raise_kraft_version(self, version: int, *, validate_only: bool) -> None:
         """Raises ControllerError with the quorum's reason if the quorum refuses."""
+        epoch = -1 if self._active_epoch is None else self._active_epoch
         try:
-            batch = self.log.raise_kraft_version(epoch, version)
+            if validate_only:
+                self.log.check_kraft_version(epoch, version)
+            elif version > self.log.kraft_version:
+                self._timeline.append(self.log.raise_kraft_version(epoch, version))
         except VersionChangeRefused as refusal:
-            raise ControllerError(refusal.error, str(refusal)) from refusal
+            raise refused_for_all(str(refusal), refusal.error) from refusal
         except NotLeader as refusal:
             raise ControllerError(ErrorCode.NOT_CONTROLLER) from refusal
-        self._timeline.append(batch)
 
     # Topics
 

@@ -159,6 +159,10 @@ class MetadataLog(Protocol):
         """
         ...
 
+    def check_kraft_version(self, epoch: int, version: int) -> None:
+        """Raises what `raise_kraft_version` would raise now, and writes nothing."""
+        ...
+
     def ask(self, message: Message, *, version: int, listener: str) -> Pending[Message]:
         """Answers a request of the quorum (Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot of
         other nodes, AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter) that came by the listener with this

@@ -282,6 +282,12 @@ class ReplicatedMetadataLog:
         self._listeners.append(listener)
         listener.leader_changed(self._leader)
 
+    def check_kraft_version(self, epoch: int, version: int) -> None:
+        try:
+            self._node.check_kraft_version(epoch, version)
+        except NotLeading as refusal:
+            raise NotLeader(str(refusal)) from refusal
+
     def raise_kraft_version(self, epoch: int, version: int) -> MetadataBatch:
         try:
             base_offset = self._driver.raise_kraft_version(epoch, version)

@@ -43,6 +43,7 @@ __all__ = [
     "FeatureUpdate",
     "UpgradeType",
     "one_min_insync_replicas",
+    "refused_for_all",
     "requested_updates",
     "update_features",
 ]
@@ -223,12 +224,13 @@ def _check_metadata_version(update: FeatureUpdate, current: int) -> None:
     reason = "Refusing to perform the requested downgrade because it might delete metadata information."
     if kind is UpgradeType.UNSAFE_DOWNGRADE:
         reason = "Unsafe metadata downgrade is not supported in this version."
-    raise _refused(f"Unsupported metadata.version downgrade from {current} to {level}. {reason}")
+    raise refused_for_all(f"Unsupported metadata.version downgrade from {current} to {level}. {reason}")
 
 
 def _invalid(name: str, level: int, reason: str) -> ControllerError:
-    return _refused(f"Invalid update version {level} for feature {name}. {reason}")
+    return refused_for_all(f"Invalid update version {level} for feature {name}. {reason}")
 
 
-def _refused(sentence: str) -> ControllerError:
-    return ControllerError(ErrorCode.INVALID_UPDATE_VERSION, PREFIX + sentence)
+def refused_for_all(sentence: str, error: ErrorCode = ErrorCode.INVALID_UPDATE_VERSION) -> ControllerError:
+    """The refusal of all updates of a request. sentence: why one of them is not possible."""
+    return ControllerError(error, PREFIX + sentence)

@@ -21,6 +21,8 @@ from controller.metadata.metadata_version import (
     record_version,
 )
 from controller.metadata.records import read_metadata_batches
+from controller.raft.identity import Address, ReplicaKey
+from controller.raft.voters import Voter, VoterSet
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.broker_registration import BrokerRegistrationRequest
@@ -59,6 +61,21 @@ def at(level: int) -> ControllerFixture:
         metadata_version=level,
     ).run(io.StringIO())
     return ControllerFixture(files)
+
+
+def with_static_voters() -> ControllerFixture:
+    """A controller whose voters are those of its config, and not yet in the log."""
+    files = MemoryFiles()
+    config = one_node_config(controller__quorum__voters="1@127.0.0.1:9093")
+    Formatter(
+        cluster_id=CLUSTER_ID,
+        config=config,
+        files=files,
+        clock=HandClock(),
+        random_source=SeededRandomSource(3),
+        standalone=False,
+    ).run(io.StringIO())
+    return ControllerFixture(files, config=config)
 
 
 def offers(lowest: int, highest: int) -> list[BrokerRegistrationRequest.Feature]:
@@ -460,17 +477,7 @@ def test_a_broker_is_forgotten_and_may_come_again() -> None:
 
 
 def test_the_quorum_s_own_version_is_raised_in_the_log() -> None:
-    files = MemoryFiles()
-    config = one_node_config(controller__quorum__voters="1@127.0.0.1:9093")
-    Formatter(
-        cluster_id=CLUSTER_ID,
-        config=config,
-        files=files,
-        clock=HandClock(),
-        random_source=SeededRandomSource(3),
-        standalone=False,
-    ).run(io.StringIO())
-    fixture = ControllerFixture(files, config=config)
+    fixture = with_static_voters()
     fixture.bring_up(1, features=offers(7, 30))
     assert fixture.log.kraft_version == 0
     assert update(fixture, ("kraft.version", 1, UPGRADE), validate=True).error_code == 0
@@ -483,3 +490,17 @@ def test_the_quorum_s_own_version_is_raised_in_the_log() -> None:
     again = fixture.restart()
     assert again.log.kraft_version == 1
     assert list(again.controller.image.topics.by_name) == ["after"]
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_a_voter_that_has_not_told_its_directory_keeps_the_quorum_s_version_back(validate: bool) -> None:
+    fixture = with_static_voters()
+    fixture.bring_up(1, features=offers(7, 30))
+    unknown = Voter(ReplicaKey(1), {"CONTROLLER": Address("127.0.0.1", 9093)})
+    fixture.log.raft._replica.leading().static_voters = VoterSet({1: unknown})
+    response = update(fixture, ("kraft.version", 1, UPGRADE), validate=validate)
+    assert (response.error_code, response.error_message) == (
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"{PREFIX}Invalid upgrade of kraft.version to 1 because not all of the voters support it",
+    )
+    assert fixture.log.kraft_version == 0
