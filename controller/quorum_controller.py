@@ -376,6 +376,7 @@ class QuorumController:
                     requested_updates(request, version),
                     node_id=self.node_id,
                     supported=self.supported_features,
+                    static_voters=[voter.node_id for voter in self._config.quorum_voters],
                     kraft_version=self.log.kraft_version,
                     min_insync_replicas=self.rules.static_min_insync_replicas,
                 )

@@ -1,7 +1,8 @@
 """Feature levels raised and lowered at run time (KIP-584, KIP-778, KIP-1022).
 
 A level is taken only if every node that is registered can run it: this controller, the brokers, the other
-controllers. All updates of a request are decided one after the other, and the first fault refuses them all.
+controllers. A voter that the config names and that has never registered may be an older one. All updates of a
+request are decided one after the other, and the first fault refuses them all.
 
 ::
 
@@ -30,7 +31,7 @@ from controller.metadata.image.brokers import VersionRange
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, METADATA_VERSION
-from controller.metadata.metadata_version import loses_metadata
+from controller.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL, loses_metadata
 from controller.metadata.supported_features import dependency_fault
 from controller.subjects.result import ControllerError
 from protocol.codec.message import Message
@@ -102,11 +103,13 @@ def update_features(
     *,
     node_id: int,
     supported: Mapping[str, VersionRange],
+    static_voters: Sequence[int],
     kraft_version: int,
     min_insync_replicas: int,
 ) -> FeatureChange:
-    """node_id, supported: this controller and what it can run. kraft_version: the one in force.
-    min_insync_replicas: that of this controller's file, or the default.
+    """node_id, supported: this controller and what it can run. static_voters: the controllers that the config
+    names, which must have registered. kraft_version: the one in force. min_insync_replicas: that of this
+    controller's file, or the default.
 
     Raises INVALID_UPDATE_VERSION with Kafka's sentence on the first fault.
     """
@@ -114,7 +117,8 @@ def update_features(
     raised: int | None = None
     for name, update in updates.items():
         current = kraft_version if name == KRAFT_VERSION else image.features.level(name)
-        _check(image, name, update, current, node_id, supported)
+        reason = _not_supported(image, name, update.level, node_id, supported)
+        _check(name, update, current, reason or _not_registered(image, node_id, static_voters), supported)
         if name == KRAFT_VERSION:
             raised = _kraft_version(update, current)
         else:
@@ -152,21 +156,20 @@ def _check_dependency(
 
 
 def _check(
-    image: ClusterImage,
     name: str,
     update: FeatureUpdate,
     current: int,
-    node_id: int,
+    not_supported: str | None,
     supported: Mapping[str, VersionRange],
 ) -> None:
+    """not_supported: why a node cannot run the level, or may not be able to."""
     level, kind = update
     if kind is UpgradeType.UNKNOWN:
         raise _invalid(name, level, "The controller does not support the given upgrade type.")
     if level < 0:
         raise _invalid(name, level, "A feature version cannot be less than 0.")
-    reason = _not_supported(image, name, level, node_id, supported)
-    if reason is not None:
-        raise _invalid(name, level, reason)
+    if not_supported is not None:
+        raise _invalid(name, level, not_supported)
     if level < current and kind is UpgradeType.UPGRADE:
         raise _invalid(
             name,
@@ -200,6 +203,16 @@ def _not_supported(
         reason = _outside(level, f"Controller {controller_id}", offered)
         if reason is not None:
             return reason
+    return None
+
+
+def _not_registered(image: ClusterImage, node_id: int, static_voters: Sequence[int]) -> str | None:
+    """Names a voter of the config that has never said what it can run, if controllers register at all."""
+    if image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+        return None
+    for voter_id in sorted(static_voters):
+        if voter_id != node_id and voter_id not in image.controllers.by_id:
+            return f"controller {voter_id} has not registered, and may not support this feature"
     return None
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from config.broker_config import BrokerConfig
+from config.listeners import parse_voters
 from controller.appends import appends
 from controller.format import Formatter
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, replay
@@ -26,6 +28,7 @@ from controller.raft.voters import Voter, VoterSet
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.broker_registration import BrokerRegistrationRequest
+from protocol.messages.controller_registration import ControllerRegistrationRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.unregister_broker import UnregisterBrokerRequest
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -282,6 +285,22 @@ def test_every_node_must_be_able_to_run_it() -> None:
     fixture.bring_up(4, features=offers(7, 29))
     assert refusal(fixture, "metadata.version", 30).endswith("Broker 4 only supports versions 7-29")
     assert update(fixture, ("metadata.version", 29, UPGRADE)).error_code == 0
+
+
+def test_a_voter_that_has_never_registered_may_not_be_able_to_run_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixture, older = at(28), at(14)
+    voters = parse_voters(("1@127.0.0.1:9093", "2@127.0.0.1:9094"))
+    monkeypatch.setattr(BrokerConfig, "quorum_voters", property(lambda _: voters))
+    sentence = "controller 2 has not registered, and may not support this feature"
+    assert refusal(fixture, "metadata.version", 29).endswith(f"metadata.version. {sentence}")
+    feature = ControllerRegistrationRequest.Feature(
+        name="metadata.version", min_supported_version=7, max_supported_version=29
+    )
+    request = ControllerRegistrationRequest(controller_id=2, features=[feature])
+    assert fixture.call(ApiKey.CONTROLLER_REGISTRATION, request).error_code == 0
+    assert refusal(fixture, "metadata.version", 30).endswith("Controller 2 only supports versions 7-29")
+    assert update(fixture, ("metadata.version", 29, UPGRADE)).error_code == 0
+    assert update(older, ("metadata.version", 15, UPGRADE)).error_code == 0, "nobody could register"
 
 
 def test_the_level_of_transactions_goes_up_and_down_when_it_is_called_so() -> None:
