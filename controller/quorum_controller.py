@@ -237,9 +237,7 @@ class QuorumController:
     def _register_itself(self) -> None:
         """Registers this controller when it becomes active, and when the metadata version is raised to one
         that has registrations of controllers."""
-        image = self._timeline.newest
-        if image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
-            self._append(register_controller(image, self.registration()).records)
+        self._append(register_controller(self._timeline.newest, self.registration()).records)
 
     def registration(self) -> ControllerRegistrationRequest:
         """The request with which this controller registers."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from controller.metadata.image.brokers import BrokerEndpoint, VersionRange
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.metadata_version import CONTROLLER_REGISTRATION_LEVEL
 from controller.subjects.result import Decision
+from protocol.errors import ErrorCode
 from protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -15,12 +18,19 @@ from protocol.metadata_log.registrations import RegisterControllerRecord
 
 __all__ = ["register_controller", "registration_request"]
 
+TOO_OLD: Final = "The current MetadataVersion is too old to support controller registrations."
+
 
 def register_controller(
     image: ClusterImage, request: ControllerRegistrationRequest
 ) -> Decision[ControllerRegistrationResponse]:
     """The record of a registration. It replaces the earlier one of the same id; a repeated request makes no
-    second record."""
+    second record. Below 3.7-IV0 there are none, because older releases cannot read them."""
+    if image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
+        return Decision(
+            (),
+            ControllerRegistrationResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=TOO_OLD),
+        )
     response = ControllerRegistrationResponse(error_message=None)
     known = image.controllers.by_id.get(request.controller_id)
     record = RegisterControllerRecord(

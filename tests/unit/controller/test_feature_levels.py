@@ -15,6 +15,7 @@ from controller.format import Formatter
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, replay
 from controller.metadata.image.replayer import MetadataBatch
 from controller.metadata.metadata_version import (
+    CONTROLLER_REGISTRATION_LEVEL,
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
     METADATA_VERSION_NAMES,
@@ -301,6 +302,20 @@ def test_a_voter_that_has_never_registered_may_not_be_able_to_run_it(monkeypatch
     assert refusal(fixture, "metadata.version", 30).endswith("Controller 2 only supports versions 7-29")
     assert update(fixture, ("metadata.version", 29, UPGRADE)).error_code == 0
     assert update(older, ("metadata.version", 15, UPGRADE)).error_code == 0, "nobody could register"
+
+
+@pytest.mark.parametrize("level", [7, 14, 15])
+def test_controllers_register_where_the_log_can_say_so(level: int) -> None:
+    fixture = at(level)
+    response = fixture.call(ApiKey.CONTROLLER_REGISTRATION, ControllerRegistrationRequest(controller_id=2))
+    if level < CONTROLLER_REGISTRATION_LEVEL:
+        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert response.error_message == (
+            "The current MetadataVersion is too old to support controller registrations."
+        )
+    else:
+        assert (response.error_code, response.error_message) == (0, None)
+    assert (2 in fixture.controller.image.controllers.by_id) is (level >= CONTROLLER_REGISTRATION_LEVEL)
 
 
 def test_the_level_of_transactions_goes_up_and_down_when_it_is_called_so() -> None:
