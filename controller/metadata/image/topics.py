@@ -81,12 +81,10 @@ class PartitionRegistration(msgspec.Struct, frozen=True):
         """The partition after a change; a field that the record leaves at its default stays as it was."""
         led_anew = record.leader != NO_LEADER_CHANGE
         replicas = self.replicas if record.replicas is None else tuple(record.replicas)
-        directories = self.directories
-        if record.directories is not None:
-            directories = tuple(record.directories)
-        elif record.replicas is not None:
-            known = dict(zip(self.replicas, self.directories, strict=True))
-            directories = tuple(known.get(replica, ZERO_UUID) for replica in replicas)
+        directories = self.directories if record.directories is None else tuple(record.directories)
+        if len(directories) != len(replicas):
+            # A release that knows no directories has written the change; each broker tells them by itself.
+            directories = (ZERO_UUID,) * len(replicas)
         recovery = record.leader_recovery_state
         return PartitionRegistration(
             replicas=replicas,

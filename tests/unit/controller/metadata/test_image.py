@@ -37,11 +37,12 @@ from protocol.metadata_log.topics import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from protocol.values import ZERO_UUID
 
 K = TypeVar("K")
 
 TOPIC_ID = b"t" * 16
-DIRECTORY = b"d" * 16
+DIRECTORY, OTHER_DIRECTORY = b"d" * 16, b"e" * 16
 
 
 def broker(broker_id: int, epoch: int, **changes: object) -> RegisterBrokerRecord:
@@ -104,12 +105,31 @@ def test_a_change_of_leader_raises_the_leader_epoch_and_any_change_the_partition
     assert partition.isr == (2, 1)
 
 
-def test_new_replicas_keep_the_directories_of_those_that_stay() -> None:
-    image = after(
-        *topic("orders", 1), PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, replicas=[3, 1])
+@pytest.mark.parametrize(
+    ("replicas", "directories", "after_it"),
+    [
+        ([3, 1], None, [DIRECTORY, OTHER_DIRECTORY]),
+        ([3, 1, 2], None, [ZERO_UUID] * 3),
+        ([3], None, [ZERO_UUID]),
+        ([3, 1], [], [ZERO_UUID] * 2),
+        (None, [], [ZERO_UUID] * 2),
+        ([3, 1], [OTHER_DIRECTORY, DIRECTORY], [OTHER_DIRECTORY, DIRECTORY]),
+        (None, [OTHER_DIRECTORY, DIRECTORY], [OTHER_DIRECTORY, DIRECTORY]),
+        (None, None, [DIRECTORY, OTHER_DIRECTORY]),
+    ],
+)
+def test_directories_that_a_change_leaves_out_stay_in_their_places(
+    replicas: list[int] | None, directories: list[bytes] | None, after_it: list[bytes]
+) -> None:
+    """As in Apache Kafka: whoever writes a change names them, unless the list would be the same."""
+    placed = PartitionRecord(
+        partition_id=0, topic_id=TOPIC_ID, replicas=[1, 2], directories=[DIRECTORY, OTHER_DIRECTORY]
     )
-    partition = image.topics.by_name["orders"].partitions[0]
-    assert partition.directories == (bytes(16), DIRECTORY)
+    change = PartitionChangeRecord(
+        partition_id=0, topic_id=TOPIC_ID, replicas=replicas, directories=directories
+    )
+    image = after(TopicRecord(name="orders", topic_id=TOPIC_ID), placed, change)
+    assert image.topics.by_name["orders"].partitions[0].directories == tuple(after_it)
 
 
 class CountedTopics(Mapping[K, TopicImage]):
