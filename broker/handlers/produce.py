@@ -31,15 +31,16 @@ others are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from broker.coordinator.transaction.first_writes import FirstWrite
+from broker.coordinator.transaction.first_writes import FirstWrite, WrittenPartition
 from broker.coordinator.transaction.partition_verification import Errors, Producer, Support
 from broker.metadata.cache import INTERNAL_TOPICS
+from broker.replication.appending import refused
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import NotHosted
@@ -429,12 +430,13 @@ def _produce_in_transaction(
     if not services.first_writes.must_wait(producer, writes, support):
         return _produce(services, context, request, append)
     kept = _kept(request)
+    looked_at = {first.partition for first in writes}
     pending: Pending[Any] = Pending(holds_request=True)
 
     def go_on(errors: Errors) -> None:
         refusals = {place: _unconfirmed(error, support) for place, error in errors.items()}
         late = msgspec.structs.replace(context, now_ms=services.clock.wall_ms())
-        verified = partial(_append_confirmed, append, refusals) if refusals else append
+        verified = partial(_append_confirmed, append, looked_at, refusals)
         pending.attempt(lambda: _produce_late(services, late, kept, verified, pending))
 
     services.first_writes.verify(producer, writes, support, go_on)
@@ -476,17 +478,24 @@ def _first_writes(
             and (name not in INTERNAL_TOPICS or context.client_id == ADMIN_CLIENT)
         )
         for asked in topic.partition_data:
-            records: Any = asked.records
-            if not _has_transactional_batch(records) or len(records) < HEADER_BYTES:
+            first = _first_of_producer(asked.records)
+            if first is None:
                 continue
-            *_, producer_id, epoch, sequence, _ = HEADER.unpack_from(records)
-            if producer_id < 0:
-                continue
+            producer_id, epoch, sequence = first
             producers.add((producer_id, epoch))
             partition = hosted.get((key, asked.index))
             if is_open and partition is not None:
                 writes.append(FirstWrite(partition, sequence))
     return producers, writes
+
+
+def _first_of_producer(records: Any) -> tuple[int, int, int] | None:
+    """The producer id, the epoch and the first sequence of a transactional batch. None for any other batch,
+    and for one that the log will refuse because it names no producer or is cut off."""
+    if not _has_transactional_batch(records) or len(records) < HEADER_BYTES:
+        return None
+    *_, producer_id, epoch, sequence, _ = HEADER.unpack_from(records)
+    return None if producer_id < 0 else (producer_id, epoch, sequence)
 
 
 def _support(version: int) -> Support:
@@ -521,6 +530,7 @@ def _unconfirmed(error: ErrorCode, support: Support) -> AppendRefused:
 
 def _append_confirmed(
     append: Append,
+    looked_at: Set[WrittenPartition],
     refusals: Mapping[tuple[str, int], AppendRefused],
     partition: Partition,
     records: Any,
@@ -529,9 +539,13 @@ def _append_confirmed(
     connection_id: str,
     now_ms: int,
 ) -> AppendResult | WaitingAppend:
+    """Appends a batch of a request that has waited for the coordinator. Nobody was asked for a partition that
+    is hosted here only since then: its producer is to send again, and the coordinator is asked."""
     refusal = refusals.get((partition.topic, partition.index))
     if refusal is not None:
         raise refusal
+    if partition not in looked_at and _first_of_producer(records) is not None:
+        raise refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return append(partition, records, acks, version, connection_id, now_ms)
 
 

@@ -111,8 +111,10 @@ def _verified(
     groups = services.groups
     hosted = services.replicas.by_name.get((GROUP_TOPIC, groups.partition_for(request.group_id)))
     producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
-    writes = [] if hosted is None else [FirstWrite(hosted)]
     support = _support(context.version)
+    if hosted is None:  # it is refused, and must not wait until this broker has become the coordinator
+        return groups.commit_in_transaction(request, prepared)
+    writes = [FirstWrite(hosted)]
     if not services.first_writes.must_wait(producer, writes, support):
         return groups.commit_in_transaction(request, prepared)
     pending: Pending[TxnOffsetCommitResponse] = Pending()
@@ -136,7 +138,9 @@ def _support(version: int) -> Support:
 
 def _unconfirmed(error: ErrorCode) -> ErrorCode:
     """A producer asks again after COORDINATOR_LOAD_IN_PROGRESS, without looking for another coordinator; no
-    older one expects NETWORK_EXCEPTION."""
+    older one expects NETWORK_EXCEPTION. Who does not lead the group's partition is not its coordinator."""
+    if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return ErrorCode.NOT_COORDINATOR
     if error is ErrorCode.NETWORK_EXCEPTION:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return error

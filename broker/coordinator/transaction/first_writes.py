@@ -22,10 +22,11 @@ from typing import NamedTuple, Protocol
 from broker.coordinator.transaction.partition_verification import Errors, Producer, Support
 from broker.coordinator.transaction.transaction_metadata import TopicPartition
 from config.ports import Clock
+from protocol.errors import ErrorCode
 from storage.producer_state import ProducerState
 from storage.transactions import Verification
 
-__all__ = ["FirstWrite", "FirstWrites"]
+__all__ = ["FirstWrite", "FirstWrites", "WrittenPartition"]
 
 NO_SEQUENCE = -1
 """Stands in place of a sequence for an offset commit."""
@@ -97,10 +98,15 @@ class FirstWrites:
         """Calls `on_verdict` once, not before this returns: with the partitions that must not be written, and
         why. The others are to be written before `on_verdict` returns."""
         asked: dict[TopicPartition, Verification] = {}
+        not_asked: dict[TopicPartition, ErrorCode] = {}
 
         def look() -> Collection[TopicPartition]:
             asked.clear()
             asked.update(self._begin(producer, writes, support))
+            not_asked.clear()
+            for partition, _ in writes:
+                if not partition.is_leader:  # this broker may lead it by the time of the verdict
+                    not_asked[partition.topic, partition.index] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return asked
 
         def is_outdated(errors: Errors) -> bool:
@@ -112,7 +118,7 @@ class FirstWrites:
             for place, verification in asked.items():
                 if place not in errors:
                     verification.is_confirmed = True
-            on_verdict(errors)
+            on_verdict({**errors, **not_asked})
 
         self._verification.ask(producer, look, support, is_outdated, take)
 
@@ -120,7 +126,7 @@ class FirstWrites:
         self, producer: Producer, writes: Sequence[FirstWrite], support: Support
     ) -> dict[TopicPartition, Verification]:
         """Begins the questions to the coordinator. None is asked for a partition that is led elsewhere,
-        because its batch is refused anyway."""
+        because its batch is refused."""
         begun: dict[TopicPartition, Verification] = {}
         raises_epoch = support is Support.ADDS_PARTITIONS
         for partition, sequence in writes:

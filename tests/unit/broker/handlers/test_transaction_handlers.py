@@ -18,10 +18,12 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from tests.support.rigs.group_world import GroupWorld
+from tests.support.rigs.handler_rig import topic_id
 from tests.support.rigs.transactional_broker import TransactionalBroker
 
 DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -227,6 +229,34 @@ def test_some_topics_of_a_commit_are_refused_and_the_others_taken(broker: Transa
     assert settled(broker, broker.commit_offset(producer, 7)) == [ErrorCode.GROUP_AUTHORIZATION_FAILED]
     broker.end(producer)
     assert broker.services.transactions.describe("tx").transaction_state == "CompleteCommit"
+
+
+@pytest.mark.parametrize("replicas", [[1, 2], [2]], ids=["not led", "not hosted"])
+def test_offsets_that_wait_behind_a_batch_do_not_wait_for_a_leader(
+    broker: TransactionalBroker, replicas: list[int]
+) -> None:
+    """Who becomes the coordinator meanwhile has asked nobody whether the group belongs to the transaction."""
+    index = broker.services.groups.partition_for("g")
+    broker.apply(broker.broker_record(2))
+
+    def lead(broker_id: int, replicas: list[int]) -> None:
+        broker.apply(
+            PartitionChangeRecord(
+                partition_id=index, topic_id=topic_id(90), replicas=replicas, isr=replicas, leader=broker_id
+            )
+        )
+
+    lead(2, replicas)
+    broker.services.groups.resigned(index)
+    producer = broker.begin()
+    broker.produce(producer)
+    answer = broker.commit_offset(producer, 5)
+    if replicas == [1, 2]:
+        broker.timers.run_soon()
+    lead(1, [1])
+    broker.elect(2)
+    assert settled(broker, answer) == [ErrorCode.NOT_COORDINATOR]
+    assert broker.log(GROUP_TOPIC, index).log_end_offset == 0
 
 
 def test_no_group_no_offsets(broker: TransactionalBroker) -> None:

@@ -13,6 +13,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
@@ -256,6 +257,40 @@ def test_a_marker_that_comes_while_the_coordinator_says_no(asked: Asked) -> None
     asked.write_marker()
     asked.coordinator.answer_held()
     assert errors_of(answer) == [ErrorCode.TRANSACTION_ABORTABLE]
+
+
+@pytest.mark.parametrize("replicas", [(1, 2), (2,)], ids=["not led yet", "not hosted yet"])
+def test_a_partition_that_comes_while_the_coordinator_is_asked_for_others(
+    asked: Asked, replicas: tuple[int, ...]
+) -> None:
+    """Nobody has asked for it, so its batch would begin a transaction that no marker ends."""
+    rig = asked.rig
+    rig.apply(rig.broker_record(2))
+    made = rig.topic("r", number=2, replicas=replicas, leader=2)
+    request = ProduceRequest(
+        "tx",
+        1,
+        1000,
+        [
+            Topic("t", topic_id(1), [Entry(0, asked.batch(0))]),
+            Topic("r", topic_id(2), [Entry(0, asked.batch(0))]),
+        ],
+    )
+
+    def send() -> Any:
+        return TransactionalBroker.ask(rig, ApiKey.PRODUCE, request, 12)  # type: ignore[arg-type]
+
+    answer = send()
+    rig.timers.run_soon()
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, replicas=[1, 2], isr=[1, 2], leader=1))
+    asked.coordinator.answer_held()
+    assert errors_of(answer) == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert rig.log("r").log_end_offset == 0
+    again = send()
+    rig.timers.run_soon()
+    asked.coordinator.answer_held()
+    assert errors_of(again) == [0, 0]
+    assert [place for _, place, _ in asked.coordinator.asked] == [("t", 0), ("r", 0)]
 
 
 def test_nobody_coordinates_the_transaction(asked: Asked) -> None:
