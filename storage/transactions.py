@@ -103,7 +103,8 @@ class Verification(msgspec.Struct, eq=False):
 class Verifications:
     """The verifications of one partition, by producer id.
 
-    Until the first `begin` nothing is checked: logs that belong to no broker take every transaction.
+    A broker requires them of each log that it hosts. Of other logs nothing is checked: they take every
+    transaction.
     """
 
     __slots__ = ("_by_producer", "is_required")
@@ -120,7 +121,6 @@ class Verifications:
     ) -> Verification:
         """The verification for which a batch waits. Batches of one epoch share one. A batch of an older epoch
         gets none of its own, because the log will refuse it."""
-        self.is_required = True
         known = self._by_producer.get(producer_id)
         if known is None or epoch > known.epoch:
             known = Verification(epoch, sequence, raises_epoch, now_ms)

@@ -351,6 +351,7 @@ class ReplicaManager:
             else:
                 self.without_space.pop(key, None)
             return None
+        log.producer_state.verifications.is_required = True
         self._offline.pop(key, None)
         if key in self.without_space:
             del self.without_space[key]

@@ -33,6 +33,7 @@ from broker.simulation.rules import group_claims, group_rules, offset_registers
 from broker.simulation.rules.group_claims import GroupClaims
 from broker.simulation.verdict import Violation
 from protocol.errors import ErrorCode
+from storage.transactions import Verifications
 from tests.simulation.cluster_mutant import ClusterMutant, Patch, everywhere, wrapped
 
 __all__ = ["COORDINATOR_MUTANTS"]
@@ -175,6 +176,7 @@ def _adds_no_partitions(patch: Patch) -> None:
 def _asks_nobody_before_it_writes(patch: Patch) -> None:
     patch.setattr(FirstWrites, "must_wait", lambda *_: False)
     patch.setattr(FirstWrites, "_begin", lambda *_: {})
+    patch.setattr(Verifications, "check", lambda *_: None)
 
 
 def _takes_offsets_of_aborted_transactions(patch: Patch) -> None:

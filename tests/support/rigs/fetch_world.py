@@ -21,6 +21,7 @@ from storage.memory_files import MemoryFiles
 from tests.support.rigs.handler_rig import HandlerRig, topic_id
 from tests.support.rigs.request_world import RequestWorld
 from tests.support.rigs.sans_io import RecordingWire
+from tests.support.rigs.transactions import confirm
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
@@ -112,6 +113,7 @@ class FetchWorld(RequestWorld):
 
     def write_open(self, name: str, index: int, producer_id: int, sequence: int) -> None:
         """A record of a transaction that is not decided yet."""
+        confirm(self.rig.log(name, index), producer_id, sequence=sequence)
         builder = BatchBuilder(
             producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True
         )

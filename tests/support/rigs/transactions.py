@@ -8,6 +8,15 @@ from storage.partition_log import PartitionLog
 from tests.support.rigs.log_rig import NOW_MS, done
 
 
+def confirm(log: PartitionLog, producer_id: int, *, epoch: int = 0, sequence: int = 0) -> None:
+    """The coordinator says that the producer's transaction may begin in the log, where a broker requires
+    that."""
+    verification = log.producer_state.verifications.begin(
+        producer_id, epoch, sequence, raises_epoch=False, now_ms=NOW_MS
+    )
+    verification.is_confirmed = True
+
+
 class TransactionWriter:
     """Transactional producers and their coordinator, on one log."""
 
@@ -26,6 +35,8 @@ class TransactionWriter:
     ) -> int:
         sequence = self._sequences.get((producer_id, epoch), 0)
         self._sequences[producer_id, epoch] = sequence + 1
+        if is_open:
+            confirm(self.log, producer_id, epoch=epoch, sequence=sequence)
         builder = BatchBuilder(
             producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=is_open
         )

@@ -21,6 +21,7 @@ class Writer:
     def __init__(self) -> None:
         self.log: PartitionLog = LogRig().log
         self.verifications = self.log.producer_state.verifications
+        self.verifications.is_required = True
 
     def ask(self, *, sequence: int = 0, epoch: int = 0, raises_epoch: bool = True) -> Verification:
         return self.verifications.begin(PRODUCER, epoch, sequence, raises_epoch=raises_epoch, now_ms=NOW_MS)

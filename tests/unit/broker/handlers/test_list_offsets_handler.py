@@ -20,6 +20,7 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from tests.support.rigs.hand_clock import HandClock
 from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
+from tests.support.rigs.transactions import confirm
 from tests.support.samples import bad_batches as bad
 
 Asked = ListOffsetsRequest.ListOffsetsPartition
@@ -128,7 +129,9 @@ def test_consumers_see_the_high_watermark_and_replicas_the_end() -> None:
 
 
 def test_of_an_open_transaction_nothing_is_found_by_who_reads_what_is_committed(rig: HandlerRig) -> None:
-    rig.write("t", count=1, timestamp=T0 + 900, producer_id=7, base_sequence=0, transactional=True)
+    confirm(rig.log("t"), 7)
+    begins = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    rig.write("t", count=1, timestamp=T0 + 900, **begins)
     assert rig.log("t").last_stable_offset == 5
     assert ask(rig, -3) == Told(0, 0, T0 + 900, 5, 0)
     for timestamp in (-3, T0 + 900):

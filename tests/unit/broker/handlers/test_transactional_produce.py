@@ -18,6 +18,7 @@ from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
+from storage.errors import AppendRefused
 from tests.support.rigs.handler_rig import HandlerRig, topic_id
 from tests.support.rigs.transactional_broker import TransactionalBroker, errors_of
 
@@ -381,3 +382,11 @@ def test_one_request_is_of_one_producer(asked: Asked) -> None:
 def test_a_header_that_is_cut_off_is_the_log_s_business(asked: Asked) -> None:
     answer = asked.send((0, asked.batch(0)[:40]))
     assert errors_of(answer)[0] not in (0, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def test_a_log_of_a_broker_takes_no_transaction_for_which_nobody_was_asked(asked: Asked) -> None:
+    """Not even as its very first one, as in a log that was made while the coordinator was asked."""
+    with pytest.raises(AppendRefused) as caught:
+        asked.rig.write("t", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    assert caught.value.error_code == ErrorCode.INVALID_TXN_STATE
+    assert asked.end_offset() == 0

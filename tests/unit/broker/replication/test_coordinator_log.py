@@ -14,6 +14,7 @@ from protocol.records.control import TransactionMarker, build_marker_batch
 from storage.append import AppendResult
 from storage.errors import AppendRefused
 from tests.support.rigs.handler_rig import HandlerRig, topic_id
+from tests.support.rigs.transactions import confirm
 
 TOPIC = "__consumer_offsets"
 
@@ -57,6 +58,7 @@ def test_a_marker_of_the_open_transaction_s_own_epoch_is_only_for_older_producer
     record = CoordinatorRecord(b"key", b"value")
     batch = coordinator_batch([record], timestamp_ms=1, producer_id=7, producer_epoch=0)
     marker = build_marker_batch(TransactionMarker(True, 0), timestamp_ms=1, producer_id=7, producer_epoch=0)
+    confirm(rig.log(TOPIC), 7)
     rig.coordinator_log.append_internal(TOPIC, 0, batch, hear)
     for version in (2, 1):
         rig.coordinator_log.append_internal(TOPIC, 0, bytes(marker), hear, version)
