@@ -20,7 +20,7 @@ See `broker.replication.fetch_sessions` for sessions, `replication.reading` for 
 `replication.delayed_fetch` for waiting.
 
 Needs READ on the topic, from a replica CLUSTER_ACTION. A partition that may not be read, or is not known,
-does not make the others answer at once.
+does not make the others answer at once; if there are no others, the answer comes at once.
 
 With a negative `max_bytes` the first partition that has records is answered UNKNOWN_SERVER_ERROR; with a
 negative limit of a partition, that partition is; with an isolation level that does not exist, the whole
@@ -196,7 +196,7 @@ class Fetch:
             self._must_answer
             or self.bytes_found >= params.min_bytes
             or params.max_wait_ms <= 0
-            or not session.wanted
+            or self._finds_nothing_to_read()
             or fetches.is_full
         ):
             return self._answer()
@@ -219,6 +219,12 @@ class Fetch:
     def overtaken(self) -> FetchResponse:
         """See `delayed_fetch.WaitingFetch`."""
         return FetchResponse(0, ErrorCode.INVALID_FETCH_SESSION_EPOCH, self._session.id)
+
+    def _finds_nothing_to_read(self) -> bool:
+        """Whether all partitions of the session are unknown, or may not be read: no append would end a
+        wait."""
+        found = self._found
+        return len(found) == len(self._session.wanted) and all(data.error_code for _, data in found)
 
     # The look.
 

@@ -257,9 +257,9 @@ def test_a_partition_of_another_broker() -> None:
 
 
 def test_unknown_topics_and_ids(rig: HandlerRig) -> None:
-    by_name = request(wants(), topic="nobody", max_wait_ms=0)
+    by_name = request(wants(), topic="nobody")
     assert error(send(rig, by_name, 12)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    by_id = request(wants(), topic="", made=topic_id(9), max_wait_ms=0)
+    by_id = request(wants(), topic="", made=topic_id(9))
     data = only(send(rig, by_id, 13))
     assert (data.error_code, data.aborted_transactions) == (ErrorCode.UNKNOWN_TOPIC_ID, [])
 
@@ -267,7 +267,7 @@ def test_unknown_topics_and_ids(rig: HandlerRig) -> None:
 def test_the_right_to_read(rig: HandlerRig) -> None:
     rig.write("t")
     rig.deny(Operation.READ, ResourceType.TOPIC, "t")
-    assert error(send(rig, request(wants(), max_wait_ms=0))) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert error(send(rig, request(wants()))) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_what_may_not_be_read_lets_the_others_wait(rig: HandlerRig) -> None:
@@ -481,7 +481,7 @@ def test_a_follower_reads_to_the_end_and_moves_the_high_watermark() -> None:
 
 def test_only_peers_read_as_followers(rig: HandlerRig) -> None:
     rig.deny(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
-    answer = send(rig, request(wants(), replica_id=2, max_wait_ms=0), 12)
+    answer = send(rig, request(wants(), replica_id=2), 12)
     assert error(answer) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 

@@ -153,6 +153,18 @@ def test_an_error_is_told_each_time_and_its_end_too(rig: HandlerRig) -> None:
     assert consumer.rows() == []
 
 
+def test_a_session_waits_while_one_of_its_partitions_can_be_read(rig: HandlerRig) -> None:
+    consumer = Consumer(rig, version=12)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert consumer.rows({0: 0, 9: 0}) == [(0, 0, 0), (9, unknown, 0)]
+    pending = consumer.send(max_wait_ms=500)
+    assert isinstance(pending, Pending)
+    rig.timers.advance(500)
+    assert rows(pending) == [(9, unknown, 0)]
+    consumer.note(now(pending))
+    assert consumer.rows(forget=(0,), max_wait_ms=500) == [(9, unknown, 0)], "nothing could end the wait"
+
+
 def test_an_id_that_becomes_known_later(rig: HandlerRig) -> None:
     consumer = Consumer(rig, topic="", number=2, version=13)
     assert consumer.rows({0: 0}) == [(0, ErrorCode.UNKNOWN_TOPIC_ID, 0)]
