@@ -149,7 +149,13 @@ class FetchLane:
         fetches = self._services.fetches
         sessions = fetches.sessions
         session = sessions.get(known.id)
-        if stop > end or session is None or session.epoch != epoch or session.waiting is not None:
+        if (
+            stop > end
+            or session is None
+            or session.epoch != epoch
+            or session.isolation_level != known.isolation_level
+            or session.waiting is not None
+        ):
             return at
         plain = known.find(session, view, at + shape.size_bytes, stop)
         if plain is None:
@@ -283,7 +289,7 @@ class FetchLanes:
         head = bytes(frame[:4])
         known = lane.remembered.known(head, key)
         if not isinstance(known, PlainSession):
-            known = PlainSession(session.id)
+            known = PlainSession(session.id, request.isolation_level)
             if not lane.remembered.add(head, key, "i", known):
                 return
         if rest is None:

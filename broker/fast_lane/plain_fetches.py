@@ -201,16 +201,17 @@ class PlainFetch:
 
 
 class PlainSession:
-    """The requests of one session, by its id.
+    """The requests of one session, by its id, on one isolation level.
 
     named: requests that name one partition, by the bytes between epoch and offset; all of them are laid out
     alike. none: the bytes of one that names nothing.
     """
 
-    __slots__ = ("_before_bytes", "_rest_bytes", "_unpack", "id", "named", "none")
+    __slots__ = ("_before_bytes", "_rest_bytes", "_unpack", "id", "isolation_level", "named", "none")
 
-    def __init__(self, session_id: int) -> None:
+    def __init__(self, session_id: int, isolation_level: int) -> None:
         self.id = session_id
+        self.isolation_level = isolation_level
         self.named: dict[bytes, PlainFetch] = {}
         self.none: bytes | None = None
         self._before_bytes = self._rest_bytes = 0

@@ -126,6 +126,7 @@ class FetchSession:
         "created_ms",
         "epoch",
         "id",
+        "isolation_level",
         "last_used_ms",
         "may_stay",
         "privileged",
@@ -138,6 +139,8 @@ class FetchSession:
         self.id = NO_SESSION_ID
         self.epoch = INITIAL_EPOCH
         """The epoch that the next request must name."""
+        self.isolation_level = 0
+        """That of the last request. What was read to its end on one level may have more on another."""
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
         """Whether a follower fetches. It reads to the log's end, and its session is worth more than a
@@ -154,6 +157,9 @@ class FetchSession:
     def update(self, request: FetchRequest) -> None:
         """Takes over what the request adds, changes and forgets."""
         wanted, active = self.wanted, self.active
+        if request.isolation_level != self.isolation_level:
+            self.isolation_level = request.isolation_level
+            active.update(wanted)
         by_id = self.uses_topic_ids
         for topic in request.topics:
             name = topic.topic_id if by_id else topic.topic

@@ -247,6 +247,26 @@ def test_a_session_that_was_closed_is_not_gone_on_with() -> None:
     assert fast.state() == slow.state()
 
 
+def test_a_session_whose_isolation_level_changes_takes_the_long_way() -> None:
+    """Of the partition that is not named more can be read then, though it rests."""
+    told: dict[bool, bytes] = {}
+    for is_fast in (True, False):
+        world = world_with_records(fast=is_fast)
+        session_id = open_session(world, world.asked("t", 0), world.asked("t", 0, index=1))
+        for epoch, isolation_level in enumerate((1, 0, 1, 1, 1, 0), 1):
+            world.send(
+                world.request(
+                    world.asked("t", epoch, max_bytes=1), version=13, isolation_level=isolation_level,
+                    session_id=session_id, session_epoch=epoch,
+                )
+            )  # fmt: skip
+            if epoch == 3:
+                world.write_open("t", 1, 7, 0)
+        told[is_fast] = world.received()
+    assert [len(each.partitions) for each in last_of(told[False], 13).responses] == [2]
+    assert told[True] == told[False]
+
+
 # Hostile bytes.
 
 

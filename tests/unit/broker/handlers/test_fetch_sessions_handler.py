@@ -16,6 +16,7 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from storage.partition_log import PartitionLog
 from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
+from tests.support.rigs.transactions import TransactionWriter
 
 Row = tuple[int, int, int]
 """Partition, error code, bytes of records."""
@@ -163,6 +164,19 @@ def test_a_session_waits_while_one_of_its_partitions_can_be_read(rig: HandlerRig
     assert rows(pending) == [(9, unknown, 0)]
     consumer.note(now(pending))
     assert consumer.rows(forget=(0,), max_wait_ms=500) == [(9, unknown, 0)], "nothing could end the wait"
+
+
+def test_who_reads_uncommitted_records_from_now_on_is_told_them(rig: HandlerRig) -> None:
+    """The partition was read to the last stable offset, and rested."""
+    writer = TransactionWriter(rig.log("t"))
+    writer.write(7)
+    log = rig.log("t")
+    log.update_high_watermark(log.log_end_offset)
+    consumer = Consumer(rig)
+    assert consumer.rows({0: 0, 1: 0}, isolation_level=1) == [(0, 0, 0), (1, 0, 0)]
+    assert consumer.rows(isolation_level=1) == []
+    assert consumer.rows(isolation_level=0) == [(0, 0, log.active.size_bytes)]
+    assert consumer.rows(isolation_level=1) == []
 
 
 def test_an_id_that_becomes_known_later(rig: HandlerRig) -> None:
