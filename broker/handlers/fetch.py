@@ -112,7 +112,9 @@ def handle(
     isolation_level = request.isolation_level
     if isolation_level and isolation_level != READ_COMMITTED and session.wanted:
         return _refuse_all(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
-    follower = None if replica_id < 0 else _follower(services, request, version, replica_id)
+    follower = None
+    if replica_id >= 0 and context.allows_cluster(Operation.CLUSTER_ACTION):
+        follower = _follower(services, request, version, replica_id)
     params = params_of(request, version, replica_id, fetches.max_bytes, follower)
     return Fetch(session, params, services, context).start()
 

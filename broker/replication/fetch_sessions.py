@@ -8,7 +8,8 @@
     (id, n)                 what changed since request n - 1                  what is new, the same id
 
 An epoch counts the requests of a session: 1, 2, … 2147483647, 1. If a request names another epoch than the
-expected one, a request or an answer was lost; the client is told so and begins a new session.
+expected one, a request or an answer was lost; the client is told so and begins a new session. A follower
+finds no session of a consumer, nor a consumer one of a follower: their partitions have other ends.
 
 A session remembers what it told of each partition, so that an answer names only partitions with records, with
 an error, or with another high watermark or log start than it told last. Kafka walks all partitions of a
@@ -335,7 +336,7 @@ class FetchSessions:
             fresh.update(request)
             return fresh
         session = self._by_id.get(request.session_id)
-        if session is None:
+        if session is None or session.privileged != from_follower:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != request.session_epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH

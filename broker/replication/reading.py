@@ -86,7 +86,8 @@ class FetchParams(msgspec.Struct, gc=False, frozen=True):
     """Whether an answer can tell where two logs diverge, as from version 12 of Fetch on. A session remembers
     what was told about its partitions, and may go on in an older version."""
     follower: FollowerFetch | None = None
-    """The follower that fetches, while its request is new. A request that has waited says nothing new."""
+    """The follower that fetches, while its request is new. A request that has waited says nothing new, and
+    one that may not read as a broker says nothing at all."""
     rack: str = ""
     """The rack of the consumer; empty if it names none."""
 

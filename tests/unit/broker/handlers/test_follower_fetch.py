@@ -11,6 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.metadata_log.registrations import RegisterBrokerRecord
 from protocol.metadata_log.topics import PartitionChangeRecord
+from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from tests.support.rigs.handler_rig import HandlerRig, now, topic_id
 
@@ -137,6 +138,27 @@ def test_a_session_asks_for_what_it_does_not_name_too(rig: HandlerRig) -> None:
     assert state.last_caught_up_time_ms == rig.clock.monotonic_ms()
     stale = ask(rig, -1, session_epoch=3, broker_epoch=REGISTERED - 1, **again)
     assert only(stale).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_who_may_not_read_as_a_broker_says_nothing_of_a_follower(rig: HandlerRig) -> None:
+    opened = now(ask(rig, 8, session_epoch=0))
+    again = {"session_id": opened.session_id}
+    now(ask(rig, 8, session_epoch=1, **again))
+    told_ms = rig.clock.monotonic_ms()
+    rig.deny(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    rig.clock.move(60_000)
+    assert now(ask(rig, -1, session_epoch=2, **again)).responses == []
+    state = rig.replicas.by_name["t", 0].state.replicas[2]  # type: ignore[union-attr]
+    assert state.last_caught_up_time_ms == told_ms
+
+
+@pytest.mark.parametrize(("opener", "other"), [(-1, 2), (2, -1)])
+def test_a_consumer_and_a_follower_share_no_session(rig: HandlerRig, opener: int, other: int) -> None:
+    """Else what a consumer has read would count as copied."""
+    opened = now(ask(rig, 8 if opener == 2 else 0, replica=opener, session_epoch=0))
+    again = {"session_id": opened.session_id, "session_epoch": 1}
+    assert now(ask(rig, -1, replica=other, **again)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert now(ask(rig, -1, replica=opener, **again)).error_code == ErrorCode.NONE
 
 
 # Waiting.
