@@ -56,7 +56,7 @@ def _waiting_at_partitions(replicas: ReplicaManager) -> dict[str, _DelayedReques
     deletions: list[object] = []
     for partition in replicas.by_name.values():
         if partition.commit_waiters:
-            produces += [waiter for _, waiter in partition.commit_waiters]
+            produces += partition.commit_waiters
         if partition.deletion_waiters:
             deletions += partition.deletion_waiters
     return {

@@ -144,9 +144,9 @@ class Partition(Watched):
         self.unseen_bytes = 0
         """The number of bytes that were appended beyond the high watermark. A waiting fetch counts them once
         they can be read."""
-        self.commit_waiters: list[tuple[int, CommitWaiter]] = []
-        """Pairs of the offset that the high watermark must reach and the waiter, in the order of the
-        appends."""
+        self.commit_waiters: dict[CommitWaiter, int] = {}
+        """The offset that the high watermark must reach for each waiter, in the order in which they came. The
+        offsets need not ascend: a batch that is sent again waits for its first place."""
         self.deletion_waiters: list[DeletionWaiter] = []
 
     def __repr__(self) -> str:
@@ -555,20 +555,23 @@ class Partition(Watched):
             self.tell_log_end_moved(0)
 
     def wait_for_commit(self, offset: int, waiter: CommitWaiter) -> None:
-        """Has `waiter` told when the high watermark has reached `offset`, or cannot reach it any more."""
-        self.commit_waiters.append((offset, waiter))
+        """Has `waiter` told when the high watermark has reached `offset`, or cannot reach it any more. It
+        waits for one offset of this partition at a time."""
+        self.commit_waiters[waiter] = offset
 
     def forget_commit_waiter(self, waiter: CommitWaiter) -> None:
-        self.commit_waiters = [entry for entry in self.commit_waiters if entry[1] is not waiter]
+        self.commit_waiters.pop(waiter, None)
 
     def fail_commit_waiters(self, error: ErrorCode) -> None:
-        waiters, self.commit_waiters = self.commit_waiters, []
-        for _, waiter in waiters:
+        waiters, self.commit_waiters = self.commit_waiters, {}
+        for waiter in waiters:
             waiter.replicated(self, error)
 
     def _acknowledge(self, high_watermark: int) -> None:
-        reached = [entry for entry in self.commit_waiters if entry[0] <= high_watermark]
-        self.commit_waiters = [entry for entry in self.commit_waiters if entry[0] > high_watermark]
+        waiters = self.commit_waiters
+        reached = [waiter for waiter, offset in waiters.items() if offset <= high_watermark]
+        for waiter in reached:
+            del waiters[waiter]
         error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if self.is_under_min_isr else ErrorCode.NONE
-        for _, waiter in reached:
+        for waiter in reached:
             waiter.replicated(self, error)

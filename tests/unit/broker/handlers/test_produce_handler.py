@@ -401,7 +401,7 @@ def test_what_is_not_replicated_in_time_stays_appended() -> None:
     rig.timers.advance(1)
     assert (only(answer).error_code, only(answer).base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
     assert rig.log("t").log_end_offset == 3
-    assert rig.replicas.by_name["t", 0].commit_waiters == []
+    assert not rig.replicas.by_name["t", 0].commit_waiters
 
 
 def test_a_producer_that_has_gone_is_not_waited_for() -> None:
@@ -409,7 +409,7 @@ def test_a_producer_that_has_gone_is_not_waited_for() -> None:
     rig.topic("t", replicas=(1, 2))
     answer = send(rig, request(rig.batch()))
     answer.cancel()
-    assert rig.replicas.by_name["t", 0].commit_waiters == []
+    assert not rig.replicas.by_name["t", 0].commit_waiters
     rig.timers.advance(5000)
     assert answer.response is None
 

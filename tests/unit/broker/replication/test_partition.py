@@ -164,6 +164,20 @@ def test_who_waits_for_replicas_is_told_in_order_or_told_why_not() -> None:
     assert len(third.errors) == 1
 
 
+def test_who_has_given_up_waiting_is_told_nothing_and_the_others_are() -> None:
+    """The last of them waits for a batch that was sent again, before those that came behind it."""
+    rig, partition = hosted(replicas=(1, 2))
+    rig.write("t", count=6)
+    waiters = [Waiter() for _ in range(4)]
+    for offset, waiter in zip((2, 4, 6, 1), waiters, strict=True):
+        partition.wait_for_commit(offset, waiter)
+    partition.forget_commit_waiter(waiters[1])
+    partition.forget_commit_waiter(waiters[1])
+    partition.follower_fetched(2, 4, now_ms=0)
+    assert [waiter.errors for waiter in waiters] == [[ErrorCode.NONE], [], [], [ErrorCode.NONE]]
+    assert list(partition.commit_waiters) == [waiters[2]]
+
+
 def test_the_first_batches_of_a_connection_are_watched() -> None:
     watched = WatchedBatches(always=False)
     seen = [watched.next_is_walked("a", b"t", 0, 1000, 0) for _ in range(10)]
