@@ -3,7 +3,7 @@
 Large batches cost milliseconds here, in the compression libraries and in the walk. So the work is written
 down as steps: a generator that yields a call for a helper thread (one call of a library that lets other
 threads run meanwhile) and is sent its result, or yields None where others on the loop should have their
-turn. `finish` takes all steps at once, for small batches and for whoever has no loop.
+turn. `finish` takes all steps at once, for whoever has no loop, and `finish_without_pause` for small batches.
 """
 
 from __future__ import annotations
@@ -63,6 +63,19 @@ def finish(steps: Steps[T]) -> T:
     except StopIteration as stop:
         outcome: T = stop.value
         return outcome
+
+
+def finish_without_pause(steps: Steps[T]) -> T | None:
+    """Runs the steps up to the first pause: the result if there is none, else None and the steps given up."""
+    result: Any = None
+    try:
+        while (call := steps.send(result)) is not None:
+            result = call()
+    except StopIteration as stop:
+        outcome: T = stop.value
+        return outcome
+    steps.close()
+    return None
 
 
 def judge_records(

@@ -53,7 +53,7 @@ from protocol.records.header import (
     patch_offset_and_epoch,
     patch_timestamps,
 )
-from protocol.records.record_validation import finish, judge_records
+from protocol.records.record_validation import finish, finish_without_pause, judge_records
 from protocol.records.single_batch import (
     FIRST_VERSION_WITH_ZSTD,
     require_known_codec,
@@ -85,8 +85,8 @@ def validate_client_batch(
     1.2 µs and the checksum for a batch that is not walked; some 0.6 µs for each record of one that is.
 
     inline_bytes: if given, the most that is compressed or decompressed here. A batch whose records must be
-    looked at and that is larger, or has more than `RECORDS_PER_SLICE`, comes back with `is_judged` False: go
-    on with `record_validation.judge_and_rebuild`.
+    looked at and that is larger, or has more than `RECORDS_PER_SLICE` or `HEADERS_PER_SLICE`, comes back
+    with `is_judged` False: go on with `record_validation.judge_and_rebuild`.
 
     Raises a RecordsError with code, text and, where single records are at fault, their list. Kafka's broker
     sends the text only along with such a list; all others travel as the bare code.
@@ -216,7 +216,9 @@ def _judge_small_records(
     ):
         limit_bytes = inline_bytes if rebuilds else inline_bytes * _UNFOLDS_INLINE
         try:
-            return finish(judge_records(buffer, position, header, rules, now_ms, limit_bytes))
+            judged = finish_without_pause(judge_records(buffer, position, header, rules, now_ms, limit_bytes))
+            if judged is not None:  # a few records may still have millions of headers
+                return judged
         except BatchTooLarge:  # it decompresses into more; a helper thread finds out whether it may
             pass
     return ValidatedBatch(

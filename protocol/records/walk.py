@@ -15,9 +15,9 @@ have a key, between which bounds lie the timestamps. Whoever needs more on a vio
 which words) reads the records once more, slowly; nearly all batches pass.
 
 The loops handle numbers of one and two bytes and records without headers themselves and leave the rest to
-`_shape`, and a slice in which they come to the end of the data too early to `_walk_carefully`. They are plain
-Python on `bytes`, kept small so that they can be compiled, and copy nothing: a batch may be a hundred
-megabytes. What is wrong is InvalidRecord and nothing else.
+`_shape`, and a slice in which they come to the end of the data too early, or to very many headers, to
+`_walk_carefully`. They are plain Python on `bytes`, kept small so that they can be compiled, and copy
+nothing: a batch may be a hundred megabytes. What is wrong is InvalidRecord and nothing else.
 """
 
 from collections.abc import Generator
@@ -30,6 +30,9 @@ from protocol.varint import MalformedVarint, read_int, read_long
 RECORDS_PER_SLICE: Final = 2000
 """The number of records that take about a millisecond; after each such slice other work on the loop may
 run."""
+HEADERS_PER_SLICE: Final = 4000
+"""The number of record headers that take about a millisecond. They count apart from the records: a header
+takes two bytes at least, so a single record may have millions."""
 
 
 class WalkDepth(IntEnum):
@@ -55,6 +58,10 @@ class WalkResult(NamedTuple):
     """Whether the offset deltas are 0, 1, 2 …, as Kafka's leaders require."""
 
 
+class _ManyHeaders(Exception):
+    """The records of a slice have more headers than one slice should, and are walked with pauses."""
+
+
 def walk(
     records: bytes | bytearray | memoryview, record_count: int, want: WalkDepth = WalkDepth.STRUCTURE
 ) -> WalkResult:
@@ -66,29 +73,32 @@ def walk(
     if record_count < 0:
         raise InvalidRecord(f"Found invalid record count {record_count} in magic v2 batch")
     if want == WalkDepth.LENGTHS or record_count == 0:
-        position = _walk_lengths(data, record_count)
-        walked = WalkResult(record_count)
-    else:
-        position, walked = _walk_slice(data, 0, 0, record_count)
-    _require_end(data, position, record_count)
-    return walked
+        _require_end(data, _walk_lengths(data, record_count), record_count)
+        return WalkResult(record_count)
+    slices = walk_in_slices(data, record_count)
+    try:
+        while True:
+            next(slices)
+    except StopIteration as stop:
+        walked: WalkResult = stop.value
+        return walked
 
 
 def walk_in_slices(
     records: bytes | bytearray | memoryview, record_count: int, begin: int = 0
 ) -> Generator[None, None, WalkResult]:
-    """The same as `walk`, with a pause after every `RECORDS_PER_SLICE` records.
+    """The same as `walk`, with a pause after `RECORDS_PER_SLICE` records or `HEADERS_PER_SLICE` headers.
 
     begin: where the records begin; they end with `records`, of which only a view is copied.
     """
-    if record_count <= RECORDS_PER_SLICE:
+    if record_count <= 0:
         return walk(memoryview(records)[begin:], record_count)
     data = bytes(records) if isinstance(records, memoryview) else records
-    position, walked = _walk_slice(data, begin, 0, RECORDS_PER_SLICE)
+    position, walked = yield from _walk_slice(data, begin, 0, min(record_count, RECORDS_PER_SLICE))
     for first in range(RECORDS_PER_SLICE, record_count, RECORDS_PER_SLICE):
         yield
         stop = min(first + RECORDS_PER_SLICE, record_count)
-        position, more = _walk_slice(data, position, first, stop)
+        position, more = yield from _walk_slice(data, position, first, stop)
         walked = _joined(walked, more, record_count)
     _require_end(data, position, record_count)
     return walked
@@ -138,19 +148,34 @@ def _walk_lengths(data: bytes | bytearray, record_count: int) -> int:
     return position
 
 
-def _walk_slice(data: bytes | bytearray, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
+def _walk_slice(
+    data: bytes | bytearray, position: int, index: int, stop: int
+) -> Generator[None, None, tuple[int, WalkResult]]:
     """The records from `position` on; where they end, and what they are like."""
     try:
         return _walk_structure(data, position, index, stop)
-    except IndexError:  # the end, or a length that was misread as two bytes and points behind it
-        return _walk_carefully(data, position, index, stop)
+    except (_ManyHeaders, IndexError):
+        # An IndexError is the end, or a length that was misread as two bytes and points behind it.
+        return (yield from _walk_carefully(data, position, index, stop))
 
 
-def _walk_carefully(data: bytes | bytearray, position: int, index: int, stop: int) -> tuple[int, WalkResult]:
-    """Walks as `_walk_structure` does, but four times as slowly and safe against reading behind the end."""
+def _walk_carefully(
+    data: bytes | bytearray, position: int, index: int, stop: int
+) -> Generator[None, None, tuple[int, WalkResult]]:
+    """Walks as `_walk_structure` does, but four times as slowly, safe against reading behind the end, and
+    with a pause after every `HEADERS_PER_SLICE` headers."""
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
+    spare = HEADERS_PER_SLICE
     for index in range(index, stop):  # noqa: B020
-        position, timestamp, offset, key = _shape(data, position, index)
+        start, end, position, timestamp, offset, key, header_count = _front(data, position, index)
+        while header_count > spare:
+            position = _after_headers(data, position, spare, index)
+            header_count -= spare
+            spare = HEADERS_PER_SLICE
+            yield
+        spare -= header_count
+        position = _after_headers(data, position, header_count, index)
+        _require_record_end(start, end, position)
         if key == 1 and keyless < 0:
             keyless = index
         sequential = sequential and offset == index + index
@@ -167,14 +192,14 @@ def _walk_structure(data: bytes | bytearray, position: int, index: int, stop: in
     The varints of one and two bytes are read in place (see `protocol.varint`): a byte below 0x80 is a whole
     number, otherwise `first & 0x7F | second << 7` joins the lower seven bits of two bytes. Of a zigzag number
     `raw >> 1` is the value if it is not negative, and the lowest bit is set if it is. Raises IndexError where
-    a number seems to point behind the end.
+    a number seems to point behind the end, _ManyHeaders where there are too many headers for one slice.
     """
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
+    spare = HEADERS_PER_SLICE
     previous = -1  # timestamp delta as it stands in the buffer: most records repeat it
     for index in range(index, stop):  # noqa: B020
         # `after` is where the record ends by its length; -1 where a number takes more bytes than expected.
-        start = position
-        first = data[position]
+        start, first = position, data[position]
         if first < 0x80:
             position += 1
             after = position + (first >> 1)
@@ -182,8 +207,7 @@ def _walk_structure(data: bytes | bytearray, position: int, index: int, stop: in
             second = data[position + 1]
             position += 2
             after = position + ((first & 0x7F | second << 7) >> 1) if second < 0x80 else -1
-        timestamp = data[position + 1]
-        offset = data[position + 2]
+        timestamp, offset = data[position + 1], data[position + 2]
         position += 3
         if timestamp >= 0x80:
             if offset >= 0x80:
@@ -217,7 +241,8 @@ def _walk_structure(data: bytes | bytearray, position: int, index: int, stop: in
             position += 2 + ((value & 0x7F | second << 7) >> 1)
         if position + 1 != after or data[position] or (first | value) & 1:
             # headers, large or negative numbers, or damage: read it again, carefully
-            after, timestamp, offset, key = _shape(data, start, index)
+            after, timestamp, offset, key, header_count = _shape(data, start, index, spare)
+            spare -= header_count
         position = after
         if key == 1 and keyless < 0:
             keyless = index
@@ -233,8 +258,21 @@ def _walk_structure(data: bytes | bytearray, position: int, index: int, stop: in
     return position, WalkResult(stop, minimum, maximum, maximum_index, keyless, sequential)
 
 
-def _shape(data: bytes | bytearray, position: int, index: int) -> tuple[int, int, int, int]:
-    """Any record: the position after it, its deltas of timestamp and offset still zigzagged, 1 for no key."""
+def _shape(data: bytes | bytearray, position: int, index: int, spare: int) -> tuple[int, int, int, int, int]:
+    """Any record: the position after it, its deltas of timestamp and offset still zigzagged, 1 for no key,
+    and the number of its headers. Raises _ManyHeaders if that is above `spare`."""
+    start, end, position, timestamp, offset, key, header_count = _front(data, position, index)
+    if header_count > spare:
+        raise _ManyHeaders
+    if header_count:
+        position = _after_headers(data, position, header_count, index)
+    _require_record_end(start, end, position)
+    return end, timestamp, offset, key, header_count
+
+
+def _front(data: bytes | bytearray, position: int, index: int) -> tuple[int, int, int, int, int, int, int]:
+    """Any record up to its headers: where it begins behind its length and where it ends, the position of its
+    first header; then its deltas of timestamp and offset still zigzagged, 1 for no key, its header count."""
     try:
         length, start = _length(data, position, index)
         end = start + length
@@ -246,25 +284,38 @@ def _shape(data: bytes | bytearray, position: int, index: int) -> tuple[int, int
         timestamp, position = read_long(data, start + 1)
         offset, position = read_int(data, position)
         key_length, position = read_int(data, position)
-        value_length, position = read_int(data, position + max(key_length, 0))
-        header_count, position = read_int(data, position + max(value_length, 0))
-        if not 0 <= header_count <= end - position:
-            raise InvalidRecord(f"Found invalid number of record headers {header_count} in record {index}")
-        for _ in range(header_count):
+        value_length, position = read_int(data, position + key_length if key_length > 0 else position)
+        header_count, position = read_int(data, position + value_length if value_length > 0 else position)
+    except MalformedVarint as error:
+        raise _malformed(error, index) from None
+    if not 0 <= header_count <= end - position:
+        raise InvalidRecord(f"Found invalid number of record headers {header_count} in record {index}")
+    zigzag_timestamp = (timestamp << 1) ^ (timestamp >> 63)
+    zigzag_offset = (offset << 1) ^ (offset >> 31)
+    return start, end, position, zigzag_timestamp, zigzag_offset, int(key_length < 0), header_count
+
+
+def _after_headers(data: bytes | bytearray, position: int, count: int, index: int) -> int:
+    """The position after the next `count` headers of a record."""
+    try:
+        for _ in range(count):
             name_length, position = read_int(data, position)
             if name_length < 0:
                 raise InvalidRecord(f"Invalid negative header key size {name_length} in record {index}")
             value_length, position = read_int(data, position + name_length)
-            position += max(value_length, 0)
+            if value_length > 0:
+                position += value_length
     except MalformedVarint as error:
-        raise InvalidRecord(f"Found invalid record structure: {error}, in record {index}") from None
+        raise _malformed(error, index) from None
+    return position
+
+
+def _require_record_end(start: int, end: int, position: int) -> None:
     if position != end:
         raise InvalidRecord(
-            f"Invalid record size: expected to read {length} bytes in record payload, but instead read "
+            f"Invalid record size: expected to read {end - start} bytes in record payload, but instead read "
             f"{position - start}"
         )
-    zigzag_timestamp = (timestamp << 1) ^ (timestamp >> 63)
-    return end, zigzag_timestamp, (offset << 1) ^ (offset >> 31), int(key_length < 0)
 
 
 def _length(data: bytes | bytearray, position: int, index: int) -> tuple[int, int]:
@@ -273,7 +324,7 @@ def _length(data: bytes | bytearray, position: int, index: int) -> tuple[int, in
     try:
         length, after = read_int(data, position)
     except MalformedVarint as error:
-        raise InvalidRecord(f"Found invalid record structure: {error}, in record {index}") from None
+        raise _malformed(error, index) from None
     if length < 0:
         raise InvalidRecord(f"Found invalid record size {length} in record {index}")
     return length, after
@@ -281,3 +332,7 @@ def _length(data: bytes | bytearray, position: int, index: int) -> tuple[int, in
 
 def _premature_end(index: int) -> InvalidRecord:
     return InvalidRecord(f"Incorrect declared batch size, premature EOF reached at record {index}")
+
+
+def _malformed(error: MalformedVarint, index: int) -> InvalidRecord:
+    return InvalidRecord(f"Found invalid record structure: {error}, in record {index}")

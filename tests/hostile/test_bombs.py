@@ -86,5 +86,22 @@ def test_the_largest_batch_that_is_accepted(strict: AnyBroker) -> None:
     assert highest.size_bytes < 3 * DECOMPRESSED_BATCH_BYTES
 
 
+def test_others_are_served_while_a_record_of_millions_of_headers_is_walked(strict: AnyBroker) -> None:
+    """Who asks again and again gets many answers before the one to the record, and not just the first."""
+    batch = bad.many_headers(ZSTD, 8 * MIB)
+    assert len(batch) < 4096
+    answers: list[int] = []
+    with RawConnection(strict.bootstrap_servers) as client:
+        walked = threading.Thread(target=lambda: answers.append(produce(client, "walked", batch).error_code))
+        walked.start()
+        served = 0
+        while walked.is_alive():
+            serves_others(strict.bootstrap_servers)
+            served += 1
+        walked.join()
+    assert answers == [ErrorCode.NONE]
+    assert served > 20
+
+
 def test_memory_comes_back(strict: AnyBroker) -> None:
     await_that("memory comes back", lambda: resident_bytes(strict.pid) < 132 * MIB)

@@ -157,6 +157,19 @@ def bomb(codec: int, size_bytes: int) -> bytearray:
     return with_records(_compressed_zeros(codec, bytes(start), size_bytes), 1, attributes=codec)
 
 
+def many_headers(codec: int, count: int, *, offset_delta: int = 0) -> bytearray:
+    """One record of so many headers, each of an empty name and no value: two bytes."""
+    body = bytearray(b"\0\0")
+    append_signed(body, offset_delta)
+    body += b"\x02k\x01"
+    append_signed(body, count)
+    body += b"\0\1" * count
+    section = bytearray()
+    append_signed(section, len(body))
+    section += body
+    return with_records(compress(codec, section), 1, attributes=codec)
+
+
 def crowded(codec: int, count: int, *, promise_ms: int = 1000, at: int | None = None) -> bytearray:
     """So many of the smallest records there are, all of one time; the header promises a later one."""
     section = compress(codec, b"\x0c\0\0\0\x01\x01\0" * count)

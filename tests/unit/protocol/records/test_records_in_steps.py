@@ -15,7 +15,7 @@ from protocol.records.reader import records
 from protocol.records.record_validation import finish, judge_and_rebuild, rebuild
 from protocol.records.validation import validate_client_batch
 from protocol.records.verdict import ValidatedBatch, ValidationRules
-from protocol.records.walk import RECORDS_PER_SLICE, walk, walk_in_slices
+from protocol.records.walk import HEADERS_PER_SLICE, RECORDS_PER_SLICE, walk, walk_in_slices
 from tests.support.samples.record_corpus import T
 
 
@@ -58,6 +58,39 @@ def iter_steps(plain: bytes | bytearray, count: int, begin: int = 0) -> Any:
     yield (yield from walk_in_slices(plain, count, begin))
 
 
+def batch_with_headers(*counts: int, codec: int = NONE) -> bytearray:
+    """A record for each number of headers, each header with an empty name and no value: two bytes."""
+    return build_batch([SimpleRecord(b"k", b"v", T, (("", None),) * n) for n in counts], codec=codec)
+
+
+@pytest.mark.parametrize(
+    ("counts", "pauses"),
+    [
+        ([HEADERS_PER_SLICE], 0),
+        ([HEADERS_PER_SLICE + 1], 1),
+        ([10 * HEADERS_PER_SLICE], 9),
+        ([HEADERS_PER_SLICE // 10] * 101, 10),
+        ([1, 3 * HEADERS_PER_SLICE, 0, 5, HEADERS_PER_SLICE], 4),
+        ([0] * RECORDS_PER_SLICE + [2 * HEADERS_PER_SLICE], 2),
+    ],
+)
+def test_headers_count_towards_a_slice(counts: list[int], pauses: int) -> None:
+    plain = bytes(batch_with_headers(*counts)[HEADER_BYTES:])
+    steps = list(iter_steps(plain, len(counts)))
+    assert steps == [None] * pauses + [walk(plain, len(counts))]
+
+
+@pytest.mark.parametrize(("behind", "length"), [(1, 2), (2, 1), (HEADERS_PER_SLICE, 0x7F)])
+def test_headers_are_broken_far_behind_the_start_of_their_record(behind: int, length: int) -> None:
+    plain = bytearray(batch_with_headers(3 * HEADERS_PER_SLICE)[HEADER_BYTES:])
+    plain[-behind] = length  # of the last value one byte that is not there, of a name a negative number
+    with pytest.raises(InvalidRecord) as at_once:
+        walk(plain, 1)
+    with pytest.raises(InvalidRecord) as sliced:
+        list(iter_steps(plain, 1))
+    assert sliced.value.message == at_once.value.message
+
+
 @pytest.mark.parametrize("spoiled", ["last record gone", "byte behind", "length in the third slice"])
 def test_slices_find_what_is_wrong(spoiled: str) -> None:
     count = 3 * RECORDS_PER_SLICE
@@ -97,6 +130,14 @@ def test_what_unfolds_far_is_not_judged_at_once() -> None:
 def test_many_records_are_not_walked_at_once() -> None:
     assert header_verdict(batch_of(RECORDS_PER_SLICE), 1 << 20).is_judged
     assert not header_verdict(batch_of(RECORDS_PER_SLICE + 1), 1 << 20).is_judged
+
+
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+def test_many_headers_are_not_walked_at_once(codec: int) -> None:
+    assert header_verdict(batch_with_headers(HEADERS_PER_SLICE, codec=codec), 65_536).is_judged
+    assert not header_verdict(batch_with_headers(HEADERS_PER_SLICE + 1, codec=codec), 65_536).is_judged
+    spread = [HEADERS_PER_SLICE // 100] * 101
+    assert not header_verdict(batch_with_headers(*spread, codec=codec), 65_536).is_judged
 
 
 @pytest.mark.parametrize("source", [NONE, GZIP, ZSTD])
