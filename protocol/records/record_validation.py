@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from protocol.errors import InvariantViolated
-from protocol.records.builder import append_record
 from protocol.records.compression import NONE, compress, decompress
 from protocol.records.errors import (
     BatchTooLarge,
@@ -35,9 +34,10 @@ from protocol.records.header import (
     patch_offset_and_epoch,
     seal,
 )
-from protocol.records.reader import DEFAULT_LIMIT_BYTES, Record, records_in
+from protocol.records.reader import DEFAULT_LIMIT_BYTES
 from protocol.records.verdict import ValidatedBatch, ValidationRules
-from protocol.records.walk import WalkResult, walk_in_slices
+from protocol.records.walk import RecordFront, WalkResult, record_fronts, walk_in_slices
+from protocol.varint import append_signed
 
 T = TypeVar("T")
 Plain: TypeAlias = bytes | bytearray | memoryview
@@ -49,8 +49,8 @@ _EARLIEST: Final = -(1 << 63)
 _ERRORS_IN_TEXT: Final = 3
 _ERRORS_IN_LIST: Final = 1000
 """Kafka lists every record; a request of 1 MB could then ask for an answer of 20 MB."""
-_OBJECTS_PER_SLICE: Final = 500
-"""The number of records that become objects in about a millisecond."""
+_FRONTS_PER_SLICE: Final = 500
+"""The number of records that are looked at one by one, or renumbered, in about a millisecond."""
 
 
 def finish(steps: Steps[T]) -> T:
@@ -197,10 +197,10 @@ def _refuse_offending_records(
     total = 0
     verdict: type[RecordsError] = InvalidRecord
     errors: list[RecordError] = []
-    for index, record in enumerate(records_in(plain, header)):
-        if index % _OBJECTS_PER_SLICE == _OBJECTS_PER_SLICE - 1:
+    for index, front in enumerate(record_fronts(plain, header.record_count)):
+        if index % _FRONTS_PER_SLICE == _FRONTS_PER_SLICE - 1:
             yield None
-        fault = _fault_of(record, rules, now_ms, claims_append_time)
+        fault = _fault_of(front, header, rules, now_ms, claims_append_time)
         if fault is None:
             continue
         kind, text = fault
@@ -226,36 +226,51 @@ def _refuse_offending_records(
 
 
 def _fault_of(
-    record: Record, rules: ValidationRules, now_ms: int, claims_append_time: bool
+    front: RecordFront, header: BatchHeader, rules: ValidationRules, now_ms: int, claims_append_time: bool
 ) -> tuple[type[RecordsError], str] | None:
     """The error class and Kafka's message for a record that breaks a rule; None if it breaks none."""
-    if rules.compacted and record.key is None:
+    if rules.compacted and front.key_length < 0:
         where = f"in topic partition {rules.partition_name}"
         return InvalidRecord, f"Compacted topic cannot accept message without key {where}"
-    if not rules.log_append_time and record.timestamp != NO_TIMESTAMP:
+    offset, timestamp = header.base_offset + front.offset_delta, _timestamp_of(front, header)
+    if not rules.log_append_time and timestamp != NO_TIMESTAMP:
         earliest, latest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
-        if earliest <= record.timestamp <= latest:
+        if earliest <= timestamp <= latest:
             return None
         return InvalidTimestamp, (
-            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+            f"Timestamp {timestamp} of message with offset {offset} is out of range. "
             f"The timestamp should be within [{earliest}, {latest}]"
         )
     if claims_append_time:
         return InvalidTimestamp, (
-            f"Invalid timestamp type in message DefaultRecord(offset={record.offset}, "
-            f"timestamp={record.timestamp}, key={len(record.key or b'')} bytes, "
-            f"value={len(record.value or b'')} bytes). "
+            f"Invalid timestamp type in message DefaultRecord(offset={offset}, "
+            f"timestamp={timestamp}, key={max(front.key_length, 0)} bytes, "
+            f"value={max(front.value_length, 0)} bytes). "
             "Producer should not set timestamp type to LogAppendTime."
         )
     return None
 
 
 def _renumbered(plain: Plain, header: BatchHeader) -> Steps[bytearray]:
-    """The records with offset deltas 0, 1, 2 … in the order in which they stand."""
-    renumbered = bytearray()
-    for index, record in enumerate(records_in(plain, header)):
-        if index % _OBJECTS_PER_SLICE == _OBJECTS_PER_SLICE - 1:
+    """The records with offset deltas 0, 1, 2 … in the order in which they stand.
+
+    What stands behind the offset delta is copied as it is.
+    """
+    view, renumbered = memoryview(plain), bytearray()
+    for index, front in enumerate(record_fronts(plain, header.record_count)):
+        if index % _FRONTS_PER_SLICE == _FRONTS_PER_SLICE - 1:
             yield None
-        delta = record.timestamp - header.base_timestamp
-        append_record(renumbered, index, delta, record.key, record.value, record.headers)
+        start = bytearray(1)  # attributes
+        append_signed(start, _timestamp_of(front, header) - header.base_timestamp)
+        append_signed(start, index)
+        append_signed(renumbered, len(start) + front.end - front.behind_offset_delta)
+        renumbered += start
+        renumbered += view[front.behind_offset_delta : front.end]
     return renumbered
+
+
+def _timestamp_of(front: RecordFront, header: BatchHeader) -> int:
+    """The timestamp of a record, which is the batch's if that claims to be of append time."""
+    if header.timestamp_type:
+        return header.max_timestamp
+    return header.base_timestamp + front.timestamp_delta

@@ -12,7 +12,7 @@ A record, all numbers zigzag varints (`protocol.varint`) but the attributes:
 
 The pass answers what a leader asks: do the lengths add up, do the offsets run 0, 1, 2 …, does every record
 have a key, between which bounds lie the timestamps. Whoever needs more on a violation (which records, in
-which words) reads the records once more, slowly; nearly all batches pass.
+which words) goes through the `record_fronts` once more, slowly; nearly all batches pass.
 
 The loops handle numbers of one and two bytes and records without headers themselves and leave the rest to
 `_shape`, and a slice in which they come to the end of the data too early, or to very many headers, to
@@ -20,9 +20,11 @@ The loops handle numbers of one and two bytes and records without headers themse
 nothing: a batch may be a hundred megabytes. What is wrong is InvalidRecord and nothing else.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from protocol.records.errors import InvalidRecord
 from protocol.varint import MalformedVarint, read_int, read_long
@@ -56,6 +58,24 @@ class WalkResult(NamedTuple):
     """The index of the first record without a key; -1 if every record has a key."""
     offsets_are_sequential: bool = True
     """Whether the offset deltas are 0, 1, 2 …, as Kafka's leaders require."""
+
+
+class RecordFront(msgspec.Struct, gc=False):
+    """A record up to its headers, of which only the number is known. All positions are in the records."""
+
+    start: int
+    """Where the record begins behind its length."""
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    behind_offset_delta: int
+    """The position of the key's length."""
+    key_length: int
+    """The length of the key, below 0 for none; the same with the value."""
+    value_length: int
+    header_count: int
+    first_header: int
+    """The position behind the header count."""
 
 
 class _ManyHeaders(Exception):
@@ -102,6 +122,19 @@ def walk_in_slices(
         walked = _joined(walked, more, record_count)
     _require_end(data, position, record_count)
     return walked
+
+
+def record_fronts(records: bytes | bytearray | memoryview, record_count: int) -> Iterator[RecordFront]:
+    """The records one after another without their headers: a batch of millions of these takes no memory.
+
+    For records that have been walked: InvalidRecord tells only what is wrong in front of the headers.
+    """
+    data = bytes(records) if isinstance(records, memoryview) else records
+    position = 0
+    for index in range(record_count):
+        front = _front(data, position, index)
+        position = front.end
+        yield front
 
 
 def _joined(left: WalkResult, right: WalkResult, record_count: int) -> WalkResult:
@@ -167,7 +200,8 @@ def _walk_carefully(
     minimum, maximum, maximum_index, keyless, sequential = 1 << 63, -(1 << 63), 0, -1, True
     spare = HEADERS_PER_SLICE
     for index in range(index, stop):  # noqa: B020
-        start, end, position, timestamp, offset, key, header_count = _front(data, position, index)
+        front = _front(data, position, index)
+        position, header_count = front.first_header, front.header_count
         while header_count > spare:
             position = _after_headers(data, position, spare, index)
             header_count -= spare
@@ -175,11 +209,11 @@ def _walk_carefully(
             yield
         spare -= header_count
         position = _after_headers(data, position, header_count, index)
-        _require_record_end(start, end, position)
-        if key == 1 and keyless < 0:
+        _require_record_end(front, position)
+        if front.key_length < 0 and keyless < 0:
             keyless = index
-        sequential = sequential and offset == index + index
-        delta = (timestamp >> 1) ^ -(timestamp & 1)
+        sequential = sequential and front.offset_delta == index
+        delta = front.timestamp_delta
         if delta > maximum:
             maximum, maximum_index = delta, index
         minimum = min(minimum, delta)
@@ -261,18 +295,20 @@ def _walk_structure(data: bytes | bytearray, position: int, index: int, stop: in
 def _shape(data: bytes | bytearray, position: int, index: int, spare: int) -> tuple[int, int, int, int, int]:
     """Any record: the position after it, its deltas of timestamp and offset still zigzagged, 1 for no key,
     and the number of its headers. Raises _ManyHeaders if that is above `spare`."""
-    start, end, position, timestamp, offset, key, header_count = _front(data, position, index)
+    front = _front(data, position, index)
+    position, header_count = front.first_header, front.header_count
     if header_count > spare:
         raise _ManyHeaders
     if header_count:
         position = _after_headers(data, position, header_count, index)
-    _require_record_end(start, end, position)
-    return end, timestamp, offset, key, header_count
+    _require_record_end(front, position)
+    timestamp, offset = front.timestamp_delta, front.offset_delta
+    zigzag_timestamp, zigzag_offset = (timestamp << 1) ^ (timestamp >> 63), (offset << 1) ^ (offset >> 31)
+    return position, zigzag_timestamp, zigzag_offset, int(front.key_length < 0), header_count
 
 
-def _front(data: bytes | bytearray, position: int, index: int) -> tuple[int, int, int, int, int, int, int]:
-    """Any record up to its headers: where it begins behind its length and where it ends, the position of its
-    first header; then its deltas of timestamp and offset still zigzagged, 1 for no key, its header count."""
+def _front(data: bytes | bytearray, position: int, index: int) -> RecordFront:
+    """Any record up to its headers."""
     try:
         length, start = _length(data, position, index)
         end = start + length
@@ -283,16 +319,14 @@ def _front(data: bytes | bytearray, position: int, index: int) -> tuple[int, int
             )
         timestamp, position = read_long(data, start + 1)
         offset, position = read_int(data, position)
-        key_length, position = read_int(data, position)
-        value_length, position = read_int(data, position + key_length if key_length > 0 else position)
-        header_count, position = read_int(data, position + value_length if value_length > 0 else position)
+        key_length, after = read_int(data, position)
+        value_length, after = read_int(data, after + key_length if key_length > 0 else after)
+        header_count, after = read_int(data, after + value_length if value_length > 0 else after)
     except MalformedVarint as error:
         raise _malformed(error, index) from None
-    if not 0 <= header_count <= end - position:
+    if not 0 <= header_count <= end - after:
         raise InvalidRecord(f"Found invalid number of record headers {header_count} in record {index}")
-    zigzag_timestamp = (timestamp << 1) ^ (timestamp >> 63)
-    zigzag_offset = (offset << 1) ^ (offset >> 31)
-    return start, end, position, zigzag_timestamp, zigzag_offset, int(key_length < 0), header_count
+    return RecordFront(start, end, timestamp, offset, position, key_length, value_length, header_count, after)
 
 
 def _after_headers(data: bytes | bytearray, position: int, count: int, index: int) -> int:
@@ -310,11 +344,11 @@ def _after_headers(data: bytes | bytearray, position: int, count: int, index: in
     return position
 
 
-def _require_record_end(start: int, end: int, position: int) -> None:
-    if position != end:
+def _require_record_end(front: RecordFront, position: int) -> None:
+    if position != front.end:
         raise InvalidRecord(
-            f"Invalid record size: expected to read {end - start} bytes in record payload, but instead read "
-            f"{position - start}"
+            f"Invalid record size: expected to read {front.end - front.start} bytes in record payload, but "
+            f"instead read {position - front.start}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,18 @@ def test_others_are_served_while_a_record_of_millions_of_headers_is_walked(stric
         walked.join()
     assert answers == [ErrorCode.NONE]
     assert served > 20
+
+
+@pytest.mark.parametrize(
+    ("topic", "flaw"), [("walked", {"offset_delta": 1}), ("compacted", {"has_key": False})]
+)
+def test_a_flaw_in_a_record_of_millions_of_headers(
+    strict: AnyBroker, topic: str, flaw: dict[str, Any]
+) -> None:
+    with RawConnection(strict.bootstrap_servers) as client, HighestMemory(strict.pid) as highest:
+        answer = produce(client, topic, bad.many_headers(ZSTD, 8 * MIB, **flaw))
+        assert (answer.error_code == ErrorCode.NONE) == (topic == "walked"), "offsets are put right"
+    assert highest.size_bytes < 3 * DECOMPRESSED_BATCH_BYTES
 
 
 def test_memory_comes_back(strict: AnyBroker) -> None:

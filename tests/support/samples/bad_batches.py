@@ -157,11 +157,11 @@ def bomb(codec: int, size_bytes: int) -> bytearray:
     return with_records(_compressed_zeros(codec, bytes(start), size_bytes), 1, attributes=codec)
 
 
-def many_headers(codec: int, count: int, *, offset_delta: int = 0) -> bytearray:
+def many_headers(codec: int, count: int, *, has_key: bool = True, offset_delta: int = 0) -> bytearray:
     """One record of so many headers, each of an empty name and no value: two bytes."""
     body = bytearray(b"\0\0")
     append_signed(body, offset_delta)
-    body += b"\x02k\x01"
+    body += b"\x02k\x01" if has_key else b"\x01\x01"
     append_signed(body, count)
     body += b"\0\1" * count
     section = bytearray()

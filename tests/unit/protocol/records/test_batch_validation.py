@@ -171,6 +171,22 @@ def test_offsets_with_gaps_are_renumbered(codec: int) -> None:
     assert is_intact(rebuilt, 0, read_header(rebuilt))
 
 
+def test_what_stands_behind_an_offset_is_kept_when_it_is_renumbered() -> None:
+    sizes = (0, 1, 63, 64, 8191, 8192, 70_000)
+    headers = (("name", b"value"), ("nothing", None), ("\udcff", b""), ("name", b"again"))
+    sent = [SimpleRecord(b"k" * size, bytes(size), NOW + 40 * size, headers[: size % 5]) for size in sizes]
+    sent.append(SimpleRecord(None, None, NOW, headers))
+    builder = BatchBuilder()
+    for number, each in enumerate(sent):
+        builder.append(each.key, each.value, each.timestamp, each.headers, offset_delta=100 * number)
+    batch = builder.build()
+    batch[23:27] = (len(sent) - 1).to_bytes(4)
+    seal(batch, 0, len(batch))
+    found = list(records(rebuild(judge(batch, rules(), walk=True), rules(), 1000, 7), check_crc=True))
+    assert [SimpleRecord(each.key, each.value, each.timestamp, each.headers) for each in found] == sent
+    assert [each.offset for each in found] == list(range(1000, 1000 + len(sent)))
+
+
 def test_a_rebuilt_batch_must_fit_as_well() -> None:
     batch = build_batch(many_records(), codec=4)
     rule = rules(codec=0, limit=10_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from protocol.records.record_validation import finish, judge_and_rebuild, rebuil
 from protocol.records.validation import validate_client_batch
 from protocol.records.verdict import ValidatedBatch, ValidationRules
 from protocol.records.walk import HEADERS_PER_SLICE, RECORDS_PER_SLICE, walk, walk_in_slices
+from tests.support.samples import bad_batches as bad
 from tests.support.samples.record_corpus import T
 
 
@@ -176,3 +178,26 @@ def test_offenders_are_named_in_steps_too() -> None:
     with pytest.raises(InvalidTimestamp) as late:
         finish(judge_and_rebuild(batch, read_header(batch), early, T))
     assert len(late.value.record_errors) == 1000
+
+
+@pytest.mark.parametrize("flaw", ["offset", "key", "timestamp"])
+def test_headers_take_no_memory_where_records_are_looked_at_one_by_one(flaw: str) -> None:
+    count = 1 << 18
+    batch = bad.many_headers(ZSTD, count, has_key=flaw != "key", offset_delta=int(flaw == "offset"))
+    rules = ValidationRules(
+        "t-0", 10_000_000, compacted=flaw == "key", after_max_ms=0 if flaw == "timestamp" else 1 << 62
+    )
+    header = read_header(batch)
+    tracemalloc.start()
+    try:
+        steps = judge_and_rebuild(batch, header, rules, header.base_timestamp - int(flaw == "timestamp"))
+        if flaw == "offset":
+            assert finish(steps).rebuilt is not None
+        else:
+            with pytest.raises((InvalidRecord, InvalidTimestamp)) as refused:
+                finish(steps)
+            assert [error.batch_index for error in refused.value.record_errors] == [0]
+        _, highest_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert highest_bytes < 7 * count, "a header takes two bytes, while it is decompressed three times as much"
