@@ -14,6 +14,7 @@ the first one whose last stable offset is at or above it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -73,8 +74,11 @@ class TransactionIndex:
     def collect(self, from_offset: int, upper_bound_offset: int, into: list[AbortedTransaction]) -> bool:
         """Adds the transactions that concern records in [from_offset, upper_bound_offset). Returns whether no
         later segment can have more."""
-        for entry in self.entries():
-            if entry.last_offset >= from_offset and entry.first_offset < upper_bound_offset:
+        entries = self.entries()
+        first = bisect_left(entries, from_offset, key=lambda each: each.last_offset)
+        for number in range(first, len(entries)):
+            entry = entries[number]
+            if entry.first_offset < upper_bound_offset:
                 into.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:
                 return True

@@ -248,6 +248,47 @@ def test_the_index_file() -> None:
     assert TransactionIndex(files, "/d/0.txnindex").entries() == entries[:1]
 
 
+class LookedAt(AbortedTransaction):
+    """An entry that counts how often one of its kind is looked at."""
+
+    looks = 0
+
+    @property
+    def last_offset(self) -> int:
+        LookedAt.looks += 1
+        return self[2]
+
+
+def test_a_reader_does_not_look_at_what_ended_long_before() -> None:
+    index = TransactionIndex(MemoryFiles(lambda: NOW_MS), "/0.txnindex")
+    for offset in range(0, 20_000, 2):
+        index.append(LookedAt(7, offset, offset + 1, offset + 2))
+    LookedAt.looks = 0
+    found: list[AbortedTransaction] = []
+    assert index.collect(19_995, 19_998, found)
+    assert [each.first_offset for each in found] == [19_994, 19_996], (
+        "the first one's marker is the first record"
+    )
+    assert LookedAt.looks < 50
+
+
+@pytest.mark.parametrize("from_offset", range(12))
+def test_what_concerns_a_reader_is_found_from_any_offset(from_offset: int) -> None:
+    index = TransactionIndex(MemoryFiles(lambda: NOW_MS), "/0.txnindex")
+    entries = [
+        AbortedTransaction(5, 2, 3, 1), AbortedTransaction(6, 1, 5, 4), AbortedTransaction(5, 4, 9, 10),
+    ]  # fmt: skip
+    for entry in entries:
+        index.append(entry)
+    for upper_offset in range(from_offset + 1, 13):
+        found: list[AbortedTransaction] = []
+        index.collect(from_offset, upper_offset, found)
+        concerned = [
+            each for each in entries if each.last_offset >= from_offset and each.first_offset < upper_offset
+        ]
+        assert found == concerned
+
+
 @pytest.mark.java
 def test_kafka_reads_the_index(tmp_path: Path) -> None:
     rig = LogRig(RealFiles(), LogConfig(), str(tmp_path / "orders-0"))
