@@ -25,7 +25,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 """Names of protocols with the member's metadata for each, in the member's order of preference."""
 
 
-class ParkedJoin(msgspec.Struct, gc=False, eq=False):
+class ParkedJoin(msgspec.Struct, eq=False):
     """A JoinGroup that waits for other members. Its version decides on the form of the answer."""
 
     waiting: Pending[JoinGroupResponse]
