@@ -7,7 +7,7 @@ dynamic configs; the controller keeps those of the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -26,21 +26,19 @@ def controller_limits(config: BrokerConfig) -> ConnectionLimits:
     looked up first."""
     limits = ConnectionLimits()
     names = [endpoint.listener for endpoint in config.controller_listeners]
-    change_limits(limits, config, names, limits_of_addresses(config))
+    change_limits(limits, config, names, limits_of_addresses(max_connections_per_ip(config)))
     return limits
 
 
-def limits_of_addresses(config: BrokerConfig) -> dict[str, int]:
-    """What max.connections.per.ip.overrides says of addresses, by address as `plain_host` writes it. Raises
-    ConfigError."""
-    overrides = max_connections_per_ip(config)
+def limits_of_addresses(overrides: Mapping[str, int]) -> dict[str, int]:
+    """What max.connections.per.ip.overrides says of addresses, by address as `plain_host` writes it."""
     return {plain_host(host): limit for host, limit in overrides.items() if is_address(host)}
 
 
 def change_limits(
     limits: ConnectionLimits,
     config: BrokerConfig,
-    names: Iterable[str],
+    names: Sequence[str],
     per_ip: Mapping[str, int],
     *,
     exempt_listener: str | None = None,
@@ -62,7 +60,7 @@ def change_limits(
     )
 
 
-def _listener_limits(config: BrokerConfig, names: Iterable[str], setting: str) -> dict[str, int]:
+def _listener_limits(config: BrokerConfig, names: Sequence[str], setting: str) -> dict[str, int]:
     """The limits of listeners that have one, set for the single listener or for all of them."""
     limits = {}
     for name in names:

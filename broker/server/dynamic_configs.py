@@ -64,10 +64,11 @@ class DynamicConfigListeners:
         """Applies the limits. Host names in max.connections.per.ip.overrides are looked up by a helper
         thread; their limits apply when the addresses are known."""
         try:
-            overrides, literal = max_connections_per_ip(config), limits_of_addresses(config)
+            overrides = max_connections_per_ip(config)
         except ConfigError as problem:
             _log.error("The limits for single addresses stay as they were: %s", problem)
             return
+        literal = limits_of_addresses(overrides)
         names = [host for host in overrides if not is_address(host)]
         self._change_limits(config, literal)
         if not names:

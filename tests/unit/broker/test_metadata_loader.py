@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from broker.metadata.loader import PUBLISHING_TURN_NS, MetadataLoader
+from broker.metadata.publishers import MetadataPublisher
 from config.limits import METADATA_RECORDS_PER_STEP
+from config.ports import Clock
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
 from controller.metadata.records import build_metadata_batch
 from controller.metadata.snapshots import encode_snapshot
@@ -22,7 +24,7 @@ from protocol.metadata_log.cluster import (
     FeatureLevelRecord,
 )
 from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
-from protocol.peer_channel import PeerError
+from protocol.peer_channel import PeerChannel, PeerError
 from protocol.records.control import ControlRecordType, build_control_batch
 from protocol.registry import ApiKey
 from protocol.values import METADATA_TOPIC_ID
@@ -44,20 +46,31 @@ class Recorder:
         return [sorted(image.topics.by_name) for _, image in self.published]
 
 
+def loader_of(
+    channel: PeerChannel,
+    clock: Clock,
+    timers: HandTimers,
+    *publishers: MetadataPublisher,
+    is_registered: Callable[[int], bool] = lambda _: True,
+) -> MetadataLoader:
+    """Of node 1, not started yet."""
+    return MetadataLoader(
+        node_id=1,
+        cluster_id=CLUSTER_ID,
+        directory_id=b"d" * 16,
+        channel=channel,
+        clock=clock,
+        timers=timers,
+        publishers=publishers,
+        is_registered=is_registered,
+    )
+
+
 def follow(
     fixture: ControllerFixture, is_registered: Callable[[int], bool] = lambda _: True
 ) -> tuple[MetadataLoader, Recorder, ControllerPeer]:
     peer, recorder = ControllerPeer(fixture), Recorder()
-    loader = MetadataLoader(
-        node_id=1,
-        cluster_id=CLUSTER_ID,
-        directory_id=b"d" * 16,
-        channel=peer,
-        clock=fixture.clock,
-        timers=fixture.timers,
-        publishers=[recorder],
-        is_registered=is_registered,
-    )
+    loader = loader_of(peer, fixture.clock, fixture.timers, recorder, is_registered=is_registered)
     loader.start()
     peer.settle()
     return loader, recorder, peer
@@ -228,15 +241,7 @@ def test_a_long_publication_lets_others_have_their_turn() -> None:
     fixture = ControllerFixture()
     fixture.bring_up(1)
     peer, slow, recorder = ControllerPeer(fixture), Slow(fixture.clock), Recorder()
-    loader = MetadataLoader(
-        node_id=1,
-        cluster_id=CLUSTER_ID,
-        directory_id=b"d" * 16,
-        channel=peer,
-        clock=fixture.clock,
-        timers=fixture.timers,
-        publishers=[slow, recorder],
-    )
+    loader = loader_of(peer, fixture.clock, fixture.timers, slow, recorder)
     between: list[int] = []
 
     def look() -> None:
@@ -278,15 +283,7 @@ def test_a_batch_of_thousands_of_records_is_taken_in_over_many_turns() -> None:
     fixture = ControllerFixture()
     fixture.bring_up(1)
     peer, recorder = ControllerPeer(fixture), Recorder()
-    loader = MetadataLoader(
-        node_id=1,
-        cluster_id=CLUSTER_ID,
-        directory_id=b"d" * 16,
-        channel=peer,
-        clock=EachLookATurn(),
-        timers=fixture.timers,
-        publishers=[recorder],
-    )
+    loader = loader_of(peer, EachLookATurn(), fixture.timers, recorder)
     loader.start()
     peer.settle()
     wide = CreateTopicsRequest.CreatableTopic(name="wide", num_partitions=3000, replication_factor=1)
@@ -359,15 +356,7 @@ def test_a_snapshot_is_loaded_over_many_turns() -> None:
     clock = HandClock()
     timers = HandTimers(clock)
     recorder = Recorder()
-    loader = MetadataLoader(
-        node_id=1,
-        cluster_id=CLUSTER_ID,
-        directory_id=b"d" * 16,
-        channel=SnapshotPeer(timers, content, 4000),
-        clock=EachLookATurn(),
-        timers=timers,
-        publishers=[recorder],
-    )
+    loader = loader_of(SnapshotPeer(timers, content, 4000), EachLookATurn(), timers, recorder)
     loader.start()
     turns = turns_until(loader, timers, 3999)
     assert turns >= 2 * 3000 // METADATA_RECORDS_PER_STEP
@@ -385,15 +374,7 @@ def test_nothing_is_published_while_the_high_watermark_is_unknown() -> None:
     recorder = Recorder()
     peer = SnapshotPeer(timers, content, 40)
     peer.high_watermark = -1
-    loader = MetadataLoader(
-        node_id=1,
-        cluster_id=CLUSTER_ID,
-        directory_id=b"d" * 16,
-        channel=peer,
-        clock=clock,
-        timers=timers,
-        publishers=[recorder],
-    )
+    loader = loader_of(peer, clock, timers, recorder)
     loader.start()
     for _ in range(100):
         timers.run_once()
@@ -417,16 +398,7 @@ def test_a_snapshot_is_published_together_with_what_follows_it() -> None:
     peer.high_watermark = 41
     moved = PartitionChangeRecord(partition_id=0, topic_id=made, leader=2)
     peer.batch = bytes(build_metadata_batch([moved], base_offset=40, epoch=1, timestamp_ms=6))
-    loader = MetadataLoader(
-        node_id=1,
-        cluster_id=CLUSTER_ID,
-        directory_id=b"d" * 16,
-        channel=peer,
-        clock=EachLookATurn(),
-        timers=timers,
-        publishers=[recorder],
-        is_registered=lambda offset: offset > 40,
-    )
+    loader = loader_of(peer, EachLookATurn(), timers, recorder, is_registered=lambda offset: offset > 40)
     loader.start()
     turns_until(loader, timers, 40)
     leaders = [image.topics.by_name["led-before"].partitions[0].leader for _, image in recorder.published]
@@ -449,15 +421,7 @@ def test_what_lies_before_a_transaction_has_the_place_at_which_its_batch_ends() 
         leader_change(24, epoch=3),
     ):
         peer.batch += bytes(batch)
-    loader = MetadataLoader(
-        node_id=1,
-        cluster_id=CLUSTER_ID,
-        directory_id=b"d" * 16,
-        channel=peer,
-        clock=EachLookATurn(),
-        timers=timers,
-        publishers=[recorder],
-    )
+    loader = loader_of(peer, EachLookATurn(), timers, recorder)
     loader.start()
     turns_until(loader, timers, 24)
     assert [(image.offset, image.epoch) for _, image in recorder.published] == [(20, 2), (24, 3)]
