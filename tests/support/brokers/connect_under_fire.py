@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from tests.support.brokers.broker_process import BarnabasProcess
-from tests.support.brokers.streams_under_fire import HEAP, SMALL
+from tests.support.brokers.streams_under_fire import HEAP, MOST_REPEATED, SMALL
 from tests.support.clients.committed import EndsOf, read
 from tests.support.clients.librdkafka import create_topic
 from tests.support.genuine.connect_worker import ConnectWorker
@@ -45,7 +45,6 @@ TOPIC: Final = "lines"
 PATIENCE_SECONDS: Final = 120
 PERIOD_SECONDS: Final = 0.01
 CALM_SECONDS: Final = 0.5
-MOST_REPEATED: Final = 10
 
 FoundT = TypeVar("FoundT")
 

@@ -34,7 +34,7 @@ from tests.support.genuine.java_program import JavaProgram
 from tests.support.genuine.kafka_jars import java_command
 from tests.support.genuine.tool_server import compile_java
 
-__all__ = ["FAULTS", "SMALL", "Outcome", "StreamsFire"]
+__all__ = ["FAULTS", "HEAP", "MOST_REPEATED", "SMALL", "Outcome", "StreamsFire"]
 
 APPLICATION, BROKER, BOTH, FOLDER, PAUSE = FAULTS = (
     "kill -9 of the application",
@@ -55,8 +55,9 @@ HEAP: Final = "256m"
 PATIENCE_SECONDS: Final = 120
 POLL_SECONDS: Final = 0.02
 CALM_SECONDS: Final = 0.5
-MOST_REPEATED: Final = 10
 """At most, between the sight of an open transaction and the wait for the one that the kill meets."""
+MOST_REPEATED: Final = 10
+"""The most kills of a run that are made once more because they have met no transaction."""
 
 
 class Outcome:

@@ -316,6 +316,16 @@ def compacted(memory: MemoryFiles) -> Node:
     return node
 
 
+def compacted_anew(node: Node) -> list[int]:
+    """Starts the node again, with 22 committed records, and compacts them. The offsets of the batches that
+    are left."""
+    node.start()
+    node.log.update_config(COMPACTED)
+    node.log.update_high_watermark(22)
+    node.a_minute_goes_by()
+    return [header.base_offset for _, header in headers(everything(node.log))]
+
+
 def test_a_new_topic_of_the_same_name_is_not_compacted_already() -> None:
     memory = MemoryFiles()
     node = compacted(memory)
@@ -324,12 +334,7 @@ def test_a_new_topic_of_the_same_name_is_not_compacted_already() -> None:
     append_with_key(node, 18)
     append_with_key(node, 4, b"new")
     memory.kill_process()
-    node.start()
-    node.log.update_config(COMPACTED)
-    node.log.update_high_watermark(22)
-    node.a_minute_goes_by()
-    batches = [header.base_offset for _, header in headers(everything(node.log))]
-    assert batches == [17, 19, 20, 21]
+    assert compacted_anew(node) == [17, 19, 20, 21]
     assert "orders 0 20" in memory.read_text("/data/cleaner-offset-checkpoint")
     assert not memory.exists(f"{PATH}/{TRUNCATION_MARKER_FILE}")
 
@@ -361,12 +366,7 @@ def test_what_came_after_a_cut_is_not_compacted_already(end: str) -> None:
         memory.kill_process()
     else:
         node.manager.shut_down()
-    node.start()
-    node.log.update_config(COMPACTED)
-    node.log.update_high_watermark(22)
-    node.a_minute_goes_by()
-    batches = [header.base_offset for _, header in headers(everything(node.log))]
-    assert batches == [17, 19, 20, 21]
+    assert compacted_anew(node) == [17, 19, 20, 21]
 
 
 def test_a_checkpoint_whose_write_failed_may_have_been_written() -> None:
