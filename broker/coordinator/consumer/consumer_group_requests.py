@@ -22,8 +22,9 @@ from broker.coordinator.consumer.heartbeat import (
     Client,
     fence,
     heartbeat,
+    late_member,
     leave,
-    rebalance_is_due,
+    remove,
 )
 from broker.coordinator.consumer.member import JOINING_EPOCH, ConsumerGroupMember
 from broker.coordinator.consumer.member_states import MemberState
@@ -139,15 +140,25 @@ class ConsumerGroupRequests:
         group = self._groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is not None and member is not None:
-            self.run(group, operation, lambda begun: fence(group, [member], begun))
+            self._fence(group, member, operation)
             LOG.info("group %s: the time of member %s is over", group_id, member_id)
 
     def rebalance_is_due(self, group_id: str, member_id: str, operation: GroupOperation) -> None:
         """Removes a member that has not given up its partitions in time."""
         epoch = self._revoking.pop((group_id, member_id), None)
         group = self._groups.get(group_id)
-        if group is not None and epoch is not None:
-            self.run(group, operation, lambda begun: rebalance_is_due(group, member_id, epoch, begun))
+        member = None if group is None or epoch is None else late_member(group, member_id, epoch)
+        if group is not None and member is not None:
+            self._fence(group, member, operation)
+
+    def _fence(self, group: ConsumerGroup, member: ConsumerGroupMember, operation: GroupOperation) -> None:
+        """Removes a member whose time is over. If the members that are left should become a classic group
+        and cannot, the group stays what it is: there is no request to refuse, and the member is gone."""
+        try:
+            self.run(group, operation, lambda begun: fence(group, [member], begun))
+        except GroupRefusal as refusal:
+            LOG.info("group %s stays a consumer group: %s", group.group_id, refusal.message)
+            self.run(group, operation, lambda begun: remove(group, [member], begun))
 
     def loaded(self, operation: GroupOperation) -> None:
         """Begins the sessions at the new coordinator, and the time of members that give up partitions."""

@@ -112,12 +112,22 @@ def leave(
 
 
 def fence(group: ConsumerGroup, members: Sequence[ConsumerGroupMember], operation: ConsumerOperation) -> None:
-    """Removes members. The group's epoch grows, and the next heartbeats of the others distribute the
-    partitions. A group with only classic members left becomes classic."""
+    """Removes members. A group with only classic members left becomes classic.
+
+    Raises GroupRefusal (GROUP_ID_NOT_FOUND) if it should, and the metadata of one of them cannot be read.
+    """
     if may_downgrade(group, members, operation, joins=0):
         reason = f"Downgrade group {group.group_id} from consumer to classic for member leaving."
         downgrade(group, members, operation, reason=reason)
-        return
+    else:
+        remove(group, members, operation)
+
+
+def remove(
+    group: ConsumerGroup, members: Sequence[ConsumerGroupMember], operation: ConsumerOperation
+) -> None:
+    """Removes members. The group's epoch grows, and the next heartbeats of the others distribute the
+    partitions."""
     subscriptions = group.subscriptions.copy()
     for member in members:
         operation.records.extend(member_tombstones(group.group_id, member.member_id))
@@ -130,11 +140,10 @@ def fence(group: ConsumerGroup, members: Sequence[ConsumerGroupMember], operatio
     operation.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
 
 
-def rebalance_is_due(group: ConsumerGroup, member_id: str, epoch: int, operation: ConsumerOperation) -> None:
-    """Removes a member that is still in this epoch, because it had enough time to give up partitions."""
+def late_member(group: ConsumerGroup, member_id: str, epoch: int) -> ConsumerGroupMember | None:
+    """The member if it is still in this epoch, although it had enough time to give up partitions."""
     member = group.members.get(member_id)
-    if member is not None and member.member_epoch == epoch:
-        fence(group, [member], operation)
+    return member if member is not None and member.member_epoch == epoch else None
 
 
 # The member

@@ -224,7 +224,9 @@ class ConsumerGroupByHand:
         del self.deadlines[name]
 
         def work(group: ConsumerGroup, operation: ConsumerOperation) -> None:
-            machine.rebalance_is_due(group, name, epoch, operation)
+            late = machine.late_member(group, name, epoch)
+            if late is not None:
+                machine.fence(group, [late], operation)
 
         self.run(work)
 

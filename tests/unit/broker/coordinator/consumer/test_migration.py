@@ -297,6 +297,27 @@ def test_a_static_member_changes_its_protocol_both_ways() -> None:
     assert back.beat() is ErrorCode.NONE
 
 
+def test_a_member_whose_time_is_over_is_removed_though_the_group_cannot_become_classic() -> None:
+    world = world_with()
+    assert join(world).error_code == 0
+    unread = (("range", subscription()), ("other", b""))
+    classic = []
+    for said in (unread, (("other", subscription()),)):
+        member = world.new_id(protocols=said)
+        joined = now(world.join(member_id=member, protocols=said, session_ms=1_800_000))
+        synced = now(world.sync(member, joined.generation_id, protocol=said[0][0]))
+        assert (joined.error_code, synced.error_code) == (0, 0)
+        classic.append(member)
+    refused = beat(world, "n", -1)
+    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "Cannot downgrade the classic group g" in (refused.error_message or "")
+    world.timers.advance(world.settings.consumer.group_consumer_session_timeout_ms + 1)
+    assert world.groups.failures == 0
+    left = [member.member_id for member in world.groups.describe_consumer_group("g").members]
+    assert left == classic
+    assert group_type(world) == "consumer"
+
+
 @pytest.mark.parametrize(
     ("policy", "upgrades", "downgrades"),
     [("disabled", False, False), ("Upgrade", True, False), ("DOWNGRADE", False, True)],
