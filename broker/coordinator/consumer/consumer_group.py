@@ -97,7 +97,8 @@ class ConsumerGroup:
             for partition in old.owned():
                 if self.owners.get(partition) == member_id:
                     del self.owners[partition]
-            if new is None and self.static_members.get(old.instance_id or "") == member_id:
+            has_left_seat = new is None or new.instance_id != old.instance_id
+            if has_left_seat and self.static_members.get(old.instance_id or "") == member_id:
                 del self.static_members[old.instance_id or ""]
         if new is None:
             self.members.pop(member_id, None)

@@ -287,6 +287,16 @@ def test_empty_groups_change_their_protocol_and_others_refuse_what_they_cannot_r
     assert [each.group_type for each in world.groups.list_groups([], []).groups] == ["consumer"]
 
 
+def test_a_member_with_another_instance_id_leaves_its_former_one_to_others() -> None:
+    world = world_with({"t": 4})
+    for instance in ("one", "two"):
+        assert join(world, "m", instance_id=instance).error_code == 0
+    assert world.shard("g").group_metadata.consumers.groups["g"].static_members == {"two": "m"}
+    assert beat(world, "m", -1, instance_id="two").error_code == 0
+    joined = join(world, "n", instance_id="one")
+    assert (joined.error_code, world.groups.failures) == (0, 0)
+
+
 def test_what_the_log_refuses_has_not_been() -> None:
     world = world_with({"t": 1})
     world.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
