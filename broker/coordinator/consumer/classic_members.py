@@ -175,13 +175,8 @@ def leave(
 
 def _supports(group: ConsumerGroup, request: ClassicJoin) -> bool:
     """Whether every classic member has one of these protocols."""
-    of_members = [
-        {each.name for each in member.classic.supported_protocols}
-        for member in group.members.values()
-        if member.classic is not None
-    ]
     return request.protocol_type == CONSUMER_PROTOCOL and any(
-        all(name in supported for supported in of_members) for name, _ in request.protocols
+        group.is_supported_by_classic_members(name) for name, _ in request.protocols
     )
 
 

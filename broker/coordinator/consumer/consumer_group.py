@@ -35,6 +35,10 @@ class ConsumerGroup:
         """The members by id, in the order in which they joined."""
         self.static_members: dict[str, str] = {}
         """The member id by instance id."""
+        self.classic_count = 0
+        """The number of members that use the classic protocol."""
+        self.classic_supporters: dict[str, int] = {}
+        """The number of them that support each protocol, by its name."""
         self.resolved: dict[str, ResolvedRegex] = {}
         """The topics that each expression has matched."""
         self.subscriptions = Subscriptions()
@@ -69,6 +73,10 @@ class ConsumerGroup:
     def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
+
+    def is_supported_by_classic_members(self, protocol: str) -> bool:
+        """Whether all classic members support the protocol. None at all count as all."""
+        return self.classic_supporters.get(protocol, 0) == self.classic_count
 
     def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
         """The member's target; for a static member with a new id, that of its predecessor."""
@@ -107,7 +115,18 @@ class ConsumerGroup:
             self.owners.update(dict.fromkeys(new.owned(), member_id))
             if new.instance_id is not None:
                 self.static_members[new.instance_id] = member_id
+        self._count_classic(old, -1)
+        self._count_classic(new, 1)
         self.subscriptions.change_member(old, new)
+
+    def _count_classic(self, member: ConsumerGroupMember | None, step: int) -> None:
+        if member is None or member.classic is None:
+            return
+        self.classic_count += step
+        for name in {each.name for each in member.classic.supported_protocols}:
+            count = self.classic_supporters.pop(name, 0) + step
+            if count:
+                self.classic_supporters[name] = count
 
     def put_target(self, member_id: str, assignment: Assignment | None) -> None:
         if assignment is None:

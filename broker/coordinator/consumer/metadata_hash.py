@@ -37,8 +37,8 @@ def group_hash(names: Iterable[str], topics: TopicsView) -> int:
     hashes = {name: number for name, number in found if number is not None}
     if not hashes:
         return 0
-    in_order = sorted(hashes, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-    return _hash(b"".join(_LONG.pack(hashes[name]) for name in in_order))
+    # Names of topics are ASCII, so this is the order of Java's strings, too.
+    return _hash(b"".join(_LONG.pack(hashes[name]) for name in sorted(hashes)))
 
 
 def _text(text: str) -> bytes:

@@ -134,10 +134,10 @@ def may_downgrade(
     group: ConsumerGroup, without: Sequence[ConsumerGroupMember], operation: ConsumerOperation, *, joins: int
 ) -> bool:
     """Whether only classic members are left when some have gone and others, classic ones, have joined."""
-    gone = {member.member_id for member in without}
-    if any(member.classic is None and member.member_id not in gone for member in group.members.values()):
+    newer = len(group.members) - group.classic_count
+    if newer > sum(member.classic is None for member in without):
         return False
-    size = len(group.members) - len(gone) + joins
+    size = len(group.members) - len(without) + joins
     return operation.settings.may_downgrade and 0 < size <= operation.classic_max_size
 
 

@@ -5,7 +5,7 @@ Pure: a member goes in, and the same or another one comes out, to be recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -32,8 +32,9 @@ class ReconciliationInput(NamedTuple):
     """What the next state of a member depends on, besides the member."""
 
     target: Target
-    subscribed: Set[Uuid]
-    """The topics that exist and to which the member subscribes, by name or by a resolved expression."""
+    subscribed: Container[Uuid]
+    """The topics that exist and to which the member subscribes, by name or by a resolved expression. It is
+    false if there are none."""
     owner_of: Callable[[Uuid, int], str | None]
     """Returns the member that has the partition now."""
     owned: OwnedPartitions | None

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from broker.coordinator.consumer.member import ConsumerGroupMember
+from broker.coordinator.consumer.operation import TopicsView
 
 DEFAULT_ASSIGNOR_ORDER: Final = ("uniform", "range")
 """All assignors. If as many members prefer one as another, the first one here wins, in the order of Java's
@@ -67,6 +68,10 @@ class Subscriptions:
         yield from self.by_name
         yield from (name for name in self.by_regex if name not in self.by_name)
 
+    def has_names_of(self, other: Subscriptions) -> bool:
+        """Whether these are the topics of the other ones, named and matched alike."""
+        return self.by_name.keys() == other.by_name.keys() and self.by_regex.keys() == other.by_regex.keys()
+
     def is_homogeneous(self, member_count: int) -> bool:
         """Whether all members subscribe to the same topics."""
         if not self.regexes:
@@ -85,7 +90,25 @@ class Subscriptions:
 def subscribed_names(member: ConsumerGroupMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
     """The topics to which one member subscribes. An expression that is not resolved yet matches nothing."""
     found = resolved.get(member.subscribed_topic_regex or "")
-    return member.subscribed_topic_names if found is None else member.subscribed_topic_names | found.topics
+    if found is None:
+        return member.subscribed_topic_names
+    if not member.subscribed_topic_names:
+        return found.topics  # the set itself: it knows its hash, and equals itself at once
+    return member.subscribed_topic_names | found.topics
+
+
+class SubscribedTopics:
+    """The topics that exist and to which a member subscribes, by id. Looked up one by one: an expression may
+    match ten thousand, and a heartbeat asks for those of the member's partitions."""
+
+    def __init__(self, names: frozenset[str], topics: TopicsView) -> None:
+        self._names, self._topics = names, topics
+
+    def __contains__(self, topic_id: object) -> bool:
+        return isinstance(topic_id, bytes) and self._topics.topic_name(topic_id) in self._names
+
+    def __bool__(self) -> bool:
+        return any(self._topics.topic_id(name) is not None for name in self._names)
 
 
 def _count(counts: dict[str, int], name: str, step: int) -> None:

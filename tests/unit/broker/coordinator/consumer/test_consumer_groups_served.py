@@ -195,6 +195,29 @@ def test_a_topic_that_grows_is_shared_anew() -> None:
     assert given(beat(world, "a", epoch)) == {world.cluster.topic_id("t"): [0, 1]}
 
 
+def test_topics_are_hashed_anew_only_if_one_may_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_with({"t": 4})
+    hashed: list[str] = []
+    hash_of = world.cluster.topic_hash
+
+    def counted(name: str) -> int | None:
+        hashed.append(name)
+        return hash_of(name)
+
+    monkeypatch.setattr(world.cluster, "topic_hash", counted)
+    for member in ("a", "b", "c"):
+        hashed.clear()
+        assert join(world, member).error_code == 0
+    assert beat(world, "c", -1).error_code == 0
+    assert hashed == []
+    world.cluster.topics["t"] = 8
+    world.groups.topics_changed({}, frozenset({"t"}))
+    assert beat(world, "b", -1).error_code == 0
+    assert hashed == ["t"]
+    assert join(world, "d", ("t", "u")).error_code == 0
+    assert hashed[1:] == ["t", "u"]
+
+
 def test_a_member_that_wants_an_assignor_which_is_not_here_gets_the_default_one() -> None:
     """Apache Kafka can have assignors of its operator's, and has written that the member wants one."""
     world = world_with({"t": 2})
