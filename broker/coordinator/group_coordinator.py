@@ -88,6 +88,7 @@ GROUP_TOPIC: Final = "__consumer_offsets"
 LOAD_SLICE_RECORDS: Final = 2_000
 """The number of records that are loaded in one turn of the loop: some ten milliseconds."""
 R = TypeVar("R")
+NOTHING_MATCHED: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
 NO_IDS: Final[Mapping[str, Uuid]] = MappingProxyType({})
 
 
@@ -328,13 +329,13 @@ class GroupCoordinator:
         """Matches the expressions that a heartbeat has asked for, in later turns of the loop. Only topics are
         matched that the client may describe."""
         partition = self.partition_for(group_id)
-        regexes = self._runtime.read(
-            partition, lambda shard, _: shard.consumers.take_expressions(group_id), lambda _: ()
+        expressions = self._runtime.read(
+            partition, lambda shard, _: shard.consumers.take_expressions(group_id), lambda _: NOTHING_MATCHED
         )
-        if not regexes:
+        if not expressions:
             return
         may_describe = partial(context.allows, Operation.DESCRIBE, ResourceType.TOPIC)
-        search = search_topics(regexes, self.cluster, may_describe, self._clock.wall_ms())
+        search = search_topics(expressions, self.cluster, may_describe, self._clock.wall_ms())
 
         def go_on() -> None:
             found = None

@@ -37,7 +37,7 @@ from broker.coordinator.consumer.operation import (
     TopicsView,
     group_times,
 )
-from broker.coordinator.consumer.regexes import record_matches
+from broker.coordinator.consumer.regexes import matched_topics, record_matches
 from broker.coordinator.consumer.subscriptions import ResolvedRegex
 from broker.coordinator.group_metadata_manager import GroupMetadataManager
 from broker.coordinator.group_operation import DeadlineKind, GroupOperation, join_error
@@ -192,14 +192,15 @@ class ConsumerGroupRequests:
             self.run(group, operation, lambda begun: record_matches(group, found, begun))
         return ErrorCode.NONE
 
-    def take_expressions(self, group_id: str) -> Sequence[str]:
-        """The expressions that the last heartbeat of the group wants to be matched. Nothing more is asked for
-        until `searched`."""
+    def take_expressions(self, group_id: str) -> Mapping[str, frozenset[str]]:
+        """The expressions that the last heartbeat of the group wants to be matched, with the topics that they
+        have matched until now. Nothing more is asked for until `searched`."""
         regexes = self.to_resolve.pop(group_id, ())
         group = self._groups.get(group_id)
-        if regexes and group is not None:
-            group.is_resolving = True
-        return regexes
+        if group is None:
+            return {}
+        group.is_resolving = group.is_resolving or bool(regexes)
+        return {regex: matched_topics(group.resolved.get(regex)) for regex in regexes}
 
     def run(
         self, group: ConsumerGroup, operation: GroupOperation, work: Callable[[ConsumerOperation], R]

@@ -8,7 +8,7 @@ recorded the group's epoch grows. An expression that needs too much memory is re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -23,8 +23,11 @@ from protocol.errors import ErrorCode
 
 LEAST_REFRESH_INTERVAL_MS: Final = 10_000
 """The least time between two matches of an expression, which is fixed as in Kafka."""
-NAMES_PER_STEP: Final = 500
-"""The number of topic names that are matched in one step, in some milliseconds."""
+WORK_PER_STEP: Final = 1_000_000
+"""The work of one step of a search, in instructions of expressions that are tried at characters of names. It
+takes one or two milliseconds at most."""
+WORK_PER_MATCH: Final = 3_000
+"""What a match takes besides."""
 NEVER: Final = -(2**63)
 
 
@@ -96,30 +99,52 @@ def _ask_for_a_look(
 
 
 def search_topics(
-    regexes: Iterable[str], topics: TopicsView, may_describe: Callable[[str], bool], now_wall_ms: int
+    before: Mapping[str, frozenset[str]],
+    topics: TopicsView,
+    may_describe: Callable[[str], bool],
+    now_wall_ms: int,
 ) -> Generator[None, None, Mapping[str, ResolvedRegex]]:
     """The topics that each expression matches, found in steps between which the loop does other work.
 
-    Only topics are matched that the client of the heartbeat may describe. An expression that cannot be
-    compiled matches nothing. A topic that is created meanwhile is newer than the version that is noted, so
-    the next heartbeat asks again.
+    `before` names what each expression has matched until now. Only topics are matched that the client of the
+    heartbeat may describe. An expression that cannot be compiled, which only Apache Kafka may have taken,
+    matches what it has matched before. A topic that is created meanwhile is newer than the version that is
+    noted, so the next heartbeat asks again.
     """
     version = topics.newest_topic_version
-    found: dict[str, set[str]] = {regex: set() for regex in regexes}
+    found: dict[str, set[str]] = {}
     programs = []
-    for regex in found:
+    for regex in before:
         try:
-            programs.append((regex, compiled(regex).fullmatch))
+            program = compiled(regex)
         except GroupRefusal:
             continue
-    for number, name in enumerate(topics.topic_names(), 1):
-        matching = [regex for regex, fullmatch in programs if fullmatch(name) is not None]
-        if matching and may_describe(name):
-            for regex in matching:
+        found[regex] = set()
+        programs.append((regex, program.fullmatch, program.programsize))
+        yield
+    work = 0
+    for name in topics.topic_names():
+        is_shown = None
+        for regex, fullmatch, instructions in programs:
+            if work > WORK_PER_STEP:
+                yield
+                work = 0
+            work += WORK_PER_MATCH + instructions * len(name)
+            if fullmatch(name) is None:
+                continue
+            if is_shown is None:
+                is_shown = may_describe(name)
+            if is_shown:
                 found[regex].add(name)
-        if number % NAMES_PER_STEP == 0:
-            yield
-    return {regex: ResolvedRegex(frozenset(names), version, now_wall_ms) for regex, names in found.items()}
+    return {
+        regex: ResolvedRegex(frozenset(found.get(regex, known)), version, now_wall_ms)
+        for regex, known in before.items()
+    }
+
+
+def matched_topics(resolved: ResolvedRegex | None) -> frozenset[str]:
+    """The topics that an expression has matched; none before it was matched."""
+    return frozenset() if resolved is None else resolved.topics
 
 
 def record_matches(
@@ -132,7 +157,7 @@ def record_matches(
         if regex not in subscriptions.regexes:
             continue
         before = group.resolved.get(regex)
-        if (before.topics if before is not None else frozenset()) != resolved.topics:
+        if matched_topics(before) != resolved.topics:
             grows = True
             subscriptions.change_resolved(before, resolved)
         operation.records.append(regex_record(group.group_id, regex, resolved))

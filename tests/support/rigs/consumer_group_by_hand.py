@@ -23,7 +23,7 @@ from broker.coordinator.consumer.operation import (
     GroupRefusal,
     group_times,
 )
-from broker.coordinator.consumer.regexes import record_matches, search_topics
+from broker.coordinator.consumer.regexes import matched_topics, record_matches, search_topics
 from broker.coordinator.ports import CurrentTime
 from broker.coordinator.runtime.result import CoordinatorRecord, UndoLog
 from protocol.errors import ErrorCode
@@ -234,7 +234,8 @@ class ConsumerGroupByHand:
         """What goes on beside the loop: match the expressions that were asked for, if any."""
         if not self.to_resolve:
             return
-        search = search_topics(self.to_resolve, self.topics, lambda name: True, self.now_ms)
+        before = {regex: matched_topics(self.group.resolved.get(regex)) for regex in self.to_resolve}
+        search = search_topics(before, self.topics, lambda name: True, self.now_ms)
         try:
             while True:
                 next(search)
