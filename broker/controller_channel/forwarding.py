@@ -12,8 +12,10 @@ wrapping::
 
 The controller runs in this process or elsewhere; only the channel knows which. NOT_CONTROLLER means that
 no controller leads at the moment, and a broken connection that the leader may have died: the request is tried
-again until its time is up. Any other failure of the wrapping is ours and not the client's, so the client
-learns only that something unexpected happened.
+again until its time is up. UNSUPPORTED_VERSION means that the controller is of another release than the one
+whose versions the client was told: the client is cut off, so that it asks for the versions again. Any other
+failure of the wrapping is ours and not the client's, so the client learns only that something unexpected
+happened.
 
 The request goes on as the bytes that came. The answer is decoded and encoded again, as in Apache Kafka: this
 broker counts its error codes, sets the throttle time of its own quotas in it, and passes on nothing that it
@@ -23,7 +25,7 @@ that the creation of a topic costs a node in both roles, so the bytes of an answ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 
@@ -35,7 +37,7 @@ from protocol.headers import RequestHeader, ResponseHeader
 from protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from protocol.peer_channel import PeerChannel, PeerError
 from protocol.registry import api
-from protocol.serving.pending import Pending
+from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Principal
 
@@ -49,9 +51,22 @@ _UNKNOWN_HOST: Final = b"\x7f\x00\x00\x01"
 
 
 class ControllerChannel:
-    """The way to the active controller."""
+    """The way to the active controller.
 
-    def __init__(self, peer: PeerChannel, *, clock: Clock, timers: Timers, request_timeout_ms: int) -> None:
+    versions: returns, by API key, the first and the last version that the active controller serves; None
+    while that is not known.
+    """
+
+    def __init__(
+        self,
+        peer: PeerChannel,
+        *,
+        clock: Clock,
+        timers: Timers,
+        request_timeout_ms: int,
+        versions: Callable[[], Mapping[int, tuple[int, int]] | None] = lambda: None,
+    ) -> None:
+        self.versions = versions
         self._peer = peer
         self._clock = clock
         self._timers = timers
@@ -130,6 +145,11 @@ class Forwarded(Pending[R]):
             return True
         if response.error_code == ErrorCode.NOT_CONTROLLER:
             return False
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            name = api(self._context.api_key).name
+            reason = f"the controller does not serve version {self._context.version} of {name}"
+            self.complete(CloseConnection(reason))  # type: ignore[arg-type]
+            return True
         if response.error_code or response.response_data is None:
             self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
             return True

@@ -10,7 +10,9 @@ Versions 0-4.
 
 The list is read from the handlers that are there, so it promises nothing that is not answered. Produce is
 told from version 0 although 0 to 2 are refused: librdkafka decides by that number whether a broker knows
-compression and message format 2 at all (KAFKA-18659). Versions that are not stable yet are not told.
+compression and message format 2 at all (KAFKA-18659). Versions that are not stable yet are not told. Of what
+is passed on to the controller only the versions are told that the active controller serves too, as far as
+that is known: it may be of another release.
 Nothing is asked of the authorizer: this is how a client learns how to authenticate.
 
 A version that is not served is answered in version 0 by the dispatcher, before this code. Left out:
@@ -20,9 +22,11 @@ KIP-1242's check of cluster and node id, which comes with version 5.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, Protocol
 
-from broker.services import HasFeatures, HasFinalizedByQuorum, HasHandlers, HasMetadata
+from broker.handlers.forwarding import FORWARDED
+from broker.services import HasController, HasFeatures, HasFinalizedByQuorum, HasHandlers, HasMetadata
 from controller.metadata.image.features import METADATA_VERSION
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -32,11 +36,16 @@ from protocol.serving.request_context import RequestContext
 
 FIRST_PRODUCE_VERSION_TOLD: Final = 0
 
+FORWARDABLE: Final = frozenset({*FORWARDED, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
+"""What the controller answers, wholly or in part."""
+
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_LENGTH_MAX: Final = 256
 
 
-class ApiVersionsServices(HasMetadata, HasHandlers, HasFeatures, HasFinalizedByQuorum, Protocol):
+class ApiVersionsServices(
+    HasMetadata, HasHandlers, HasController, HasFeatures, HasFinalizedByQuorum, Protocol
+):
     """What this handler needs of the broker's services."""
 
 
@@ -51,7 +60,7 @@ def handle(
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.session.client_software_name = request.client_software_name
         context.session.client_software_version = request.client_software_version
-    response = ApiVersionsResponse(api_keys=told_apis(services.handlers))
+    response = ApiVersionsResponse(api_keys=told_apis(services.handlers, services.controller.versions()))
     if version >= 3:
         _add_features(response, services, version)
     return response
@@ -62,14 +71,22 @@ def is_software_name(text: str) -> bool:
     return len(text) <= _SOFTWARE_LENGTH_MAX and _SOFTWARE.fullmatch(text) is not None
 
 
-def told_apis(handlers: HandlerTable) -> list[ApiVersionsResponse.ApiVersion]:
-    """First and last version of each API, in the order of the keys."""
+def told_apis(
+    handlers: HandlerTable, controller: Mapping[int, tuple[int, int]] | None
+) -> list[ApiVersionsResponse.ApiVersion]:
+    """First and last version of each API, in the order of the keys.
+
+    controller: the versions that the active controller serves, by API key; None if they are not known.
+    """
     told = []
     for registration in handlers:
         first, last = registration.min_version, registration.max_version
         last = min(last, api(registration.api_key).stable_versions.last)
         if registration.api_key == ApiKey.PRODUCE:
             first = FIRST_PRODUCE_VERSION_TOLD
+        if controller is not None and registration.api_key in FORWARDABLE:
+            first_there, last_there = controller.get(registration.api_key, (0, -1))
+            first, last = max(first, first_there), min(last, last_there)
         if first <= last:
             told.append(ApiVersionsResponse.ApiVersion(int(registration.api_key), first, last))
     return told

@@ -14,6 +14,7 @@ from broker.controller_channel.alter_partition_manager import AlterPartitionMana
 from broker.controller_channel.directory_assignments import DirectoryAssignments
 from broker.controller_channel.forwarding import ControllerChannel
 from broker.controller_channel.lifecycle import BrokerIdentity, BrokerLifecycle, BrokerState
+from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
 from broker.coordinator.consumer.operation import ConsumerGroupSettings
@@ -83,7 +84,7 @@ class BrokerServer:
     def __init__(
         self,
         shared: SharedServer,
-        channel: Callable[[str], PeerChannel],
+        channel: Callable[[str], LeaderPeer],
         *,
         kraft_version: Callable[[], int],
         publishers: Sequence[MetadataPublisher] = (),
@@ -123,13 +124,9 @@ class BrokerServer:
         self.fetchers = make_fetchers(shared, self.metadata, lambda: self.lifecycle.epoch)
         self.replicas.copy_with(self.fetchers)
         shared.collectors.register(fetcher_collector(self.fetchers, shared.clock))
-        controller = ControllerChannel(
-            channel(f"broker-{shared.node_id}-forwarding"),
-            clock=shared.clock,
-            timers=shared.timers,
-            request_timeout_ms=config.integer("request.timeout.ms"),
+        self.services = self._make_services(
+            self._make_controller_channel(channel(f"broker-{shared.node_id}-forwarding"))
         )
-        self.services = self._make_services(controller)
         self.dispatcher = Dispatcher(
             self.services.handlers,
             self.services,
@@ -149,6 +146,15 @@ class BrokerServer:
         self.lifecycle = self._make_lifecycle(channel(f"broker-{shared.node_id}-lifecycle"), on_failure)
         shared.tell_of_descriptors()
         shared.logs.watch(self._log_went_offline, self._directory_failed)
+
+    def _make_controller_channel(self, peer: LeaderPeer) -> ControllerChannel:
+        return ControllerChannel(
+            peer,
+            clock=self._shared.clock,
+            timers=self._shared.timers,
+            request_timeout_ms=self._shared.config.integer("request.timeout.ms"),
+            versions=peer.versions,
+        )
 
     def _make_isr(self, channel: PeerChannel) -> IsrMaintenance:
         shared, config = self._shared, self._shared.config

@@ -114,6 +114,11 @@ class TcpPeer:
             if self.state is State.IDLE:
                 self._connect()
 
+    def versions(self) -> Mapping[int, tuple[int, int]] | None:
+        """By API key, the first and the last version that the other side serves; None while there is no
+        connection on which it has told them."""
+        return self._versions if self.state is State.READY else None
+
     def close_channel(self) -> None:
         """Closes the channel. Requests that are under way fail."""
         self.state = State.CLOSED

@@ -9,7 +9,7 @@ broker, which never leads, the request fails. In both cases the sender tries aga
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
@@ -26,6 +26,8 @@ OF_THE_LOG: Final = (FetchRequest, FetchSnapshotRequest)
 
 
 class ClosablePeer(PeerChannel, Protocol):
+    def versions(self) -> Mapping[int, tuple[int, int]] | None: ...
+
     def close_channel(self) -> None: ...
 
 
@@ -66,6 +68,13 @@ class LeaderPeer:
             self._here.send(request, on_response, timeout_ms=timeout_ms)
         else:
             self._to(endpoint.host, endpoint.port).send(request, on_response, timeout_ms=timeout_ms)
+
+    def versions(self) -> Mapping[int, tuple[int, int]] | None:
+        """By API key, the first and the last version that the leader serves. None while no connection to it has
+        told them, and if it is this node, whose two roles are of one release."""
+        if self._there is None or self._elsewhere() != self._address:
+            return None
+        return self._there.versions()
 
     def leader_changed(self) -> None:
         """Gives up the connection to the former leader, because another one is known. It may be silent for

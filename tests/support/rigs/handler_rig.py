@@ -154,6 +154,7 @@ class ScriptedPeer:
         self.requests: list[Message] = []
         self.open: list[Callable[[Message | PeerError], None]] = []
         self.answer: Callable[[Message], Message | PeerError | None] = lambda request: None
+        self.versions: dict[int, tuple[int, int]] | None = None
 
     def send(
         self, request: Message, on_response: Callable[[Message | PeerError], None], *, timeout_ms: int
@@ -208,7 +209,11 @@ class HandlerRig:
         self.long_work = LongWork(self.clock, self.timers)
         self.lookups = Lookups(clock=self.clock, work=self.long_work, threads=RunsAtOnce())
         channel = ControllerChannel(
-            self.peer, clock=self.clock, timers=self.timers, request_timeout_ms=30_000
+            self.peer,
+            clock=self.clock,
+            timers=self.timers,
+            request_timeout_ms=30_000,
+            versions=lambda: self.peer.versions,
         )
         self.asked_coordinator = AskedCoordinator(self.clock, self.timers)
         self.services = BrokerServices(

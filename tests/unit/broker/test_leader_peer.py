@@ -22,6 +22,9 @@ class Recorded:
         self.waiting: list[Callable[[Message | PeerError], None]] = []
         self.is_closed = False
 
+    def versions(self) -> dict[int, tuple[int, int]]:
+        return {60: (0, 1)}
+
     def send(
         self, request: Message, on_response: Callable[[Message | PeerError], None], *, timeout_ms: int
     ) -> None:
@@ -88,3 +91,16 @@ def test_a_controller_asks_itself_while_no_other_leads() -> None:
     rig.peer.leader_changed()
     rig.timers.run_soon()
     assert rig.channels[FIRST].is_closed
+
+
+def test_the_versions_of_the_leader_are_known_while_it_leads() -> None:
+    rig = Rig(may_lead=True)
+    assert rig.peer.versions() is None
+    rig.leader = FIRST
+    assert rig.peer.versions() is None, "nothing was sent yet"
+    rig.send(BrokerHeartbeatRequest())
+    assert rig.peer.versions() == {60: (0, 1)}
+    rig.leader = SECOND
+    assert rig.peer.versions() is None
+    rig.leader = None  # this node leads now
+    assert rig.peer.versions() is None

@@ -169,6 +169,21 @@ def test_a_last_version_of_its_own_is_not_exceeded() -> None:
     run(scenario)
 
 
+def test_what_the_other_side_serves_is_known_while_there_is_a_connection() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        assert nodes.peer.versions() is None
+        nodes.send(HeartbeatRequest("g", 1))
+        assert nodes.peer.versions() is None
+        await nodes.answered(1)
+        served = nodes.peer.versions()
+        assert served is not None
+        assert served[ApiKey.HEARTBEAT] == (1, 2)
+        nodes.peer.close_channel()
+        assert nodes.peer.versions() is None
+
+    run(scenario, heartbeat_versions=(1, 2))
+
+
 def test_a_node_that_knows_only_old_api_versions_is_understood() -> None:
     async def scenario(nodes: TwoNodes) -> None:
         nodes.send(HeartbeatRequest("g", 1))

@@ -28,9 +28,10 @@ from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.peer_channel import PeerError
+from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.handler_table import HandlerTable
-from protocol.serving.pending import Pending
+from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.session import Principal
 from tests.support.rigs.handler_rig import CLUSTER_ID, HandlerRig, now
 
@@ -57,6 +58,30 @@ def versions(rig: HandlerRig, version: int, name: str = "kcat", release: str = "
 def test_only_what_is_answered_is_promised(rig: HandlerRig, version: int) -> None:
     told = {api.api_key: (api.min_version, api.max_version) for api in versions(rig, version).api_keys}
     assert told == {0: (0, 13), 1: (4, 18), 18: (0, 4), 22: (0, 5)}
+
+
+def test_of_what_is_passed_on_the_versions_are_told_that_the_controller_serves(rig: HandlerRig) -> None:
+    """Of AlterPartitionReassignments a controller of Apache Kafka 4.0 knows version 0 alone."""
+    rig.services.handlers = broker_handlers()
+    ours = {api.api_key: (api.min_version, api.max_version) for api in versions(rig, 4).api_keys}
+    assert ours[45] == (0, 1)
+    there = {key: first_and_last for key, first_and_last in ours.items() if key != ApiKey.ADD_RAFT_VOTER}
+    there |= {
+        ApiKey.CREATE_TOPICS: (5, 9),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: (1, 1),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 0),
+        ApiKey.UPDATE_FEATURES: (3, 5),
+        ApiKey.FETCH: (17, 17),
+    }
+    rig.peer.versions = there
+    told = {api.api_key: (api.min_version, api.max_version) for api in versions(rig, 4).api_keys}
+    for gone in (ApiKey.ADD_RAFT_VOTER, ApiKey.UPDATE_FEATURES):
+        del ours[gone]
+    assert told == ours | {
+        ApiKey.CREATE_TOPICS: (5, 7),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: (1, 1),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 0),
+    }
 
 
 def test_features_are_told_since_version_3(rig: HandlerRig) -> None:
@@ -376,6 +401,13 @@ def test_faults_of_the_wrapping_are_not_the_clients(
     rig.timers.advance(REQUEST_TIMEOUT_MS)
     assert answer.response is not None
     assert [(t.name, t.error_code) for t in answer.response.topics] == [("a", error), ("b", error)]
+
+
+def test_a_client_whose_version_the_controller_does_not_serve_is_to_negotiate_again(rig: HandlerRig) -> None:
+    answer = forwarding.handle(rig.services, rig.context(55, 2), DescribeQuorumRequest())
+    rig.peer.open[0](EnvelopeResponse(None, ErrorCode.UNSUPPORTED_VERSION))
+    assert isinstance(answer.response, CloseConnection)
+    assert str(answer.response) == "the controller does not serve version 2 of DescribeQuorum"
 
 
 def test_a_client_that_has_gone_is_not_answered(rig: HandlerRig) -> None:
