@@ -147,7 +147,7 @@ class Forwarded(Pending[R]):
             return False
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             name = api(self._context.api_key).name
-            reason = f"the controller does not serve version {self._context.version} of {name}"
+            reason = f"the controller cannot read version {self._context.version} of {name}"
             self.complete(CloseConnection(reason))  # type: ignore[arg-type]
             return True
         if response.error_code or response.response_data is None:

@@ -6,7 +6,9 @@ of the wrapped API is called with that principal, and its answer travels back, h
 wrapping.
 
 Only APIs that brokers forward are unwrapped. NOT_CONTROLLER on the envelope lets the broker look for the
-active controller; other faults of the wrapping are its own, never the client's. Needs CLUSTER_ACTION.
+active controller. A request of a version that is not served, or one that cannot be read, is
+UNSUPPORTED_VERSION, after which the broker cuts its client off; what follows a request is read over. Other
+faults of the wrapping are the broker's own, never the client's. Needs CLUSTER_ACTION.
 
 A long request is decoded in turns, and its answer is encoded in turns if the handler has it at once, as if
 the client had sent the request to the controller directly.
@@ -89,7 +91,7 @@ def handle(
     except _Refused as refused:
         return EnvelopeResponse(error_code=refused.error)
     except ProtocolError:
-        return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+        return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not services.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     answer = served.handler(services, inner, wrapped)
@@ -108,11 +110,11 @@ def _open(
     principal = _principal(envelope.request_principal)
     host = _host(envelope.client_host_address)
     header, position = decode_request_header(envelope.request_data, 0)
-    served = services.handlers.get(header.request_api_key)
-    if header.request_api_key not in FORWARDED or served is None:
+    if header.request_api_key not in FORWARDED:
         raise _Refused(ErrorCode.INVALID_REQUEST)
+    served = services.handlers.get(header.request_api_key)
     version = header.request_api_version
-    if not served.min_version <= version <= served.max_version:
+    if served is None or not served.min_version <= version <= served.max_version:
         raise _Refused(ErrorCode.UNSUPPORTED_VERSION)
     outer = context.session
     session = Session(
@@ -141,11 +143,9 @@ def _decoded(
     """The wrapped request; a long one takes no more memory than if it came by itself."""
     request = api(served.api_key).request
     if len(data) <= PLAIN_REQUEST_BYTES:
-        wrapped, end = decoder(request, version)(data, position)
+        wrapped, _ = decoder(request, version)(data, position)
     else:
-        wrapped, end = yield from stepping_decoder(request, version)(data, position, ONE_STEP_MEMORY_BYTES)
-    if end != len(data):
-        raise _Refused(ErrorCode.INVALID_REQUEST)
+        wrapped, _ = yield from stepping_decoder(request, version)(data, position, ONE_STEP_MEMORY_BYTES)
     return wrapped
 
 

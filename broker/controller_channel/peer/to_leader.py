@@ -70,8 +70,8 @@ class LeaderPeer:
             self._to(endpoint.host, endpoint.port).send(request, on_response, timeout_ms=timeout_ms)
 
     def versions(self) -> Mapping[int, tuple[int, int]] | None:
-        """By API key, the first and the last version that the leader serves. None while no connection to it has
-        told them, and if it is this node, whose two roles are of one release."""
+        """By API key, the first and the last version that the leader serves. None while no connection to it
+        has told them, and if it is this node, whose two roles are of one release."""
         if self._there is None or self._elsewhere() != self._address:
             return None
         return self._there.versions()

@@ -407,7 +407,7 @@ def test_a_client_whose_version_the_controller_does_not_serve_is_to_negotiate_ag
     answer = forwarding.handle(rig.services, rig.context(55, 2), DescribeQuorumRequest())
     rig.peer.open[0](EnvelopeResponse(None, ErrorCode.UNSUPPORTED_VERSION))
     assert isinstance(answer.response, CloseConnection)
-    assert str(answer.response) == "the controller does not serve version 2 of DescribeQuorum"
+    assert str(answer.response) == "the controller cannot read version 2 of DescribeQuorum"
 
 
 def test_a_client_that_has_gone_is_not_answered(rig: HandlerRig) -> None:

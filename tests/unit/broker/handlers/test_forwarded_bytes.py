@@ -61,7 +61,7 @@ def test_header_and_body_go_on_as_they_came(topics: int) -> None:
 
 
 def test_what_follows_the_request_in_its_frame_does_not_go_on() -> None:
-    """The broker reads over it; the controller would refuse it as malformed."""
+    """The broker reads over it; a controller of an older release would refuse it as malformed."""
     data = header(ApiKey.CREATE_TOPICS, 7) + creation(1)
     assert Node().heard_of(data + b"more") == data
 
