@@ -44,7 +44,8 @@ class Wording(NamedTuple):
     """How a version of the Metadata response reports brokers that cannot be reached on the listener."""
 
     hides_unreachable: bool
-    """Version 0 leaves out replicas without an endpoint, and reports their absence as an error."""
+    """Version 0 leaves out replicas that are fenced or have no endpoint, and reports their absence as an
+    error."""
     knows_listeners: bool
     """Since version 6 a leader without an endpoint on this listener is LISTENER_NOT_FOUND; before, it was
     LEADER_NOT_AVAILABLE."""
@@ -119,11 +120,13 @@ class ListenerView:
             if self._is_offline(broker_id, directory_id)
         ]
 
+    def _is_alive(self, broker_id: int) -> bool:
+        return broker_id in self.reachable and not self.brokers.by_id[broker_id].fenced
+
     def _is_offline(self, broker_id: int, directory_id: bytes) -> bool:
-        registration = self.brokers.by_id.get(broker_id)
-        if registration is None or registration.fenced or broker_id not in self.reachable:
+        if not self._is_alive(broker_id):
             return True
-        return not registration.has_online_directory(directory_id)
+        return not self.brokers.by_id[broker_id].has_online_directory(directory_id)
 
     def leader_error(self, entry: PartitionRegistration, wording: Wording) -> int:
         """The error code of a partition whose leader cannot be reached on this listener; 0 if it can."""
@@ -138,8 +141,8 @@ class ListenerView:
     ) -> MetadataResponse.MetadataResponsePartition:
         replicas, isr = list(entry.replicas), list(entry.isr)
         if wording.hides_unreachable:
-            replicas = [replica for replica in replicas if replica in self.reachable]
-            isr = [replica for replica in isr if replica in self.reachable]
+            replicas = [replica for replica in replicas if self._is_alive(replica)]
+            isr = [replica for replica in isr if self._is_alive(replica)]
         error = self.leader_error(entry, wording)
         leader = NO_LEADER if error else entry.leader
         if not error and (len(replicas) < len(entry.replicas) or len(isr) < len(entry.isr)):

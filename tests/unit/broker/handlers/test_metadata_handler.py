@@ -188,7 +188,8 @@ def test_unreachable_brokers_in_the_words_of_each_version() -> None:
     assert told("nobody", 13).error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert told("nobody", 13).offline_replicas == [4]
     assert (told("fenced", 13).error_code, told("fenced", 13).offline_replicas) == (0, [3])
-    assert told("fenced", 0).error_code == 0
+    assert (told("fenced", 0).error_code, told("fenced", 0).leader_id) == (ErrorCode.REPLICA_NOT_AVAILABLE, 1)
+    assert (told("fenced", 0).replica_nodes, told("fenced", 0).isr_nodes) == ([1], [1])
     response = ask(rig, version=13)
     assert [broker.node_id for broker in response.brokers] == [1]
     assert {ask(rig, version=13).controller_id for _ in range(4)} == {1, 2}
