@@ -4,7 +4,8 @@ Version 0.
 
 Topics come in the order of their names, partitions in that of their numbers. An answer holds at most
 `max.request.partition.size.limit` partitions, or fewer if the client wants fewer, and a cursor for the next
-page where there is more. No list means all topics. Nothing is ever created by asking.
+page where there is more. No list means all topics. Nothing is ever created by asking. A partition never has
+an error: one whose leader cannot be reached on the listener has no leader.
 
 Needs DESCRIBE: what a client may not see is left out of "all", and is TOPIC_AUTHORIZATION_FAILED by name,
 at the end of each page.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from broker.metadata.cache import INTERNAL_TOPICS, NEWEST_WORDING, NO_LEADER, ListenerView
+from broker.metadata.cache import INTERNAL_TOPICS, NO_LEADER, ListenerView
 from broker.services import HasConfig, HasMetadata
 from controller.metadata.image.topics import PartitionRegistration
 from controller.metadata.topic_names import name_fault
@@ -116,11 +117,10 @@ class _Page:
 def _partition(
     view: ListenerView, index: int, entry: PartitionRegistration
 ) -> DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition:
-    error = view.leader_error(entry, NEWEST_WORDING)
     return PartitionPart(
-        error,
+        0,
         index,
-        NO_LEADER if error else entry.leader,
+        entry.leader if entry.leader in view.reachable else NO_LEADER,
         entry.leader_epoch,
         list(entry.replicas),
         list(entry.isr),

@@ -342,6 +342,19 @@ def test_a_page_of_named_topics(rig: HandlerRig) -> None:
     assert rig.peer.requests == []
 
 
+def test_a_partition_of_a_page_without_a_leader_has_no_error() -> None:
+    rig = HandlerRig()
+    rig.apply(rig.broker_record(2, listener="OTHER"))
+    rig.topic("elsewhere", number=1, replicas=(2, 1), leader=2, leader_epoch=7)
+    rig.topic("nobody", number=2, replicas=(4, 1), isr=(4,), leader=-1)
+    partitions = [topic.partitions[0] for topic in page(rig).topics]
+    assert [(part.error_code, part.leader_id, part.leader_epoch) for part in partitions] == [
+        (0, -1, 7),
+        (0, -1, 0),
+    ]
+    assert [part.offline_replicas for part in partitions] == [[2], [4]]
+
+
 def test_the_broker_bounds_a_page() -> None:
     rig = HandlerRig(max_request_partition_size_limit="3")
     rig.topic("a", 5)
