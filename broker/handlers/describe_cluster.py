@@ -2,7 +2,8 @@
 
 Versions 0-2. 1: the client says whether it wants brokers or controllers; 2: fenced brokers on request.
 
-On a broker's listener the controller id is any broker that lives, because all of them forward (KIP-590).
+On a broker's listener the controller id is any broker that lives, because all of them forward (KIP-590); it
+is -1 if that one is not in the list, because it has no endpoint there.
 Whoever asks here for controllers asked at the wrong kind of listener. No permission is needed for the list;
 the operations are 0 for a client that may not DESCRIBE the cluster.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from broker.metadata.cache import UNKNOWN_BROKER
 from broker.services import HasClusterId, HasMetadata
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -42,10 +44,11 @@ def handle(
                 broker_id, endpoint.host, endpoint.port, registration.rack, registration.fenced
             )
         )
+    controller_id = metadata.any_broker_id()
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=services.cluster_id,
-        controller_id=metadata.any_broker_id(),
+        controller_id=controller_id if controller_id in view.reachable else UNKNOWN_BROKER,
         brokers=brokers,
         cluster_authorized_operations=(
             cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
@@ -55,13 +58,14 @@ def handle(
 
 def _wrong_endpoint(endpoint_type: int) -> DescribeClusterResponse:
     """The client wanted something that this kind of listener does not have."""
-    if endpoint_type == CONTROLLERS:
-        error, wanted = ErrorCode.MISMATCHED_ENDPOINT_TYPE, "CONTROLLER"
-    else:
-        error, wanted = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "UNKNOWN"
+    if endpoint_type != CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {endpoint_type}",
+        )
     return DescribeClusterResponse(
-        error_code=error,
+        error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
         error_message=(
-            f"The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type {wanted}"
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
         ),
     )

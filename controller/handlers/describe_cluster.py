@@ -2,7 +2,8 @@
 
 Versions 0-2. 1 brings the endpoint type: only type 2 (controllers) is answered here, so version 0, which
 means brokers, never is. Controllers are listed with their endpoint of the listener that was asked.
-controller_id is the active one's. Needs ALTER on the cluster, more than a broker asks for its list.
+controller_id is the active one's, or -1 if that one is not listed. Needs ALTER on the cluster, more than a
+broker asks for its list.
 
 While no active controller is known, or known and not registered yet, the answer waits for a moment. Kafka's
 admin client (4.3.1, with --bootstrap-controller) takes "none" for the last word: `add-controller`,
@@ -97,10 +98,11 @@ def _answer(
                     broker_id=controller_id, host=endpoint.host, port=endpoint.port
                 )
             )
+    leader_id = services.log.leader.leader_id
     return DescribeClusterResponse(
         endpoint_type=CONTROLLERS,
         cluster_id=services.cluster_id,
-        controller_id=services.log.leader.leader_id,
+        controller_id=leader_id if any(each.broker_id == leader_id for each in listed) else NO_LEADER,
         brokers=listed,
         cluster_authorized_operations=(
             cluster_operations(context) if request.include_cluster_authorized_operations else NOT_ASKED
@@ -110,14 +112,14 @@ def _answer(
 
 def _wrong_endpoint(version: int, endpoint_type: int) -> DescribeClusterResponse:
     """The error for a wrong endpoint type. Versions before 1 have no code for it."""
-    wanted = "BROKER" if endpoint_type == BROKERS else "UNKNOWN"
-    known = ErrorCode.MISMATCHED_ENDPOINT_TYPE
     if endpoint_type != BROKERS:
-        known = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {endpoint_type}",
+        )
     return DescribeClusterResponse(
-        error_code=known if version >= 1 else ErrorCode.INVALID_REQUEST,
+        error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if version >= 1 else ErrorCode.INVALID_REQUEST,
         error_message=(
-            "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type "
-            f"{wanted}"
+            "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER"
         ),
     )

@@ -79,9 +79,20 @@ def test_describe_cluster_tells_of_controllers_only(fixture: ControllerFixture) 
         114,
         "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER",
     )
+    unknown = fixture.call(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(endpoint_type=-7))
+    assert (unknown.error_code, unknown.error_message) == (115, "Unsupported endpoint type -7")
     assert fixture.call(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(), version=0).error_code == 42
     fixture.authorizer.forbidden.add((Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME))
     assert fixture.call(ApiKey.DESCRIBE_CLUSTER, request).error_code == 31
+
+
+def test_an_active_controller_that_is_not_listed_is_not_named(fixture: ControllerFixture) -> None:
+    registration = fixture.services.handlers.get(ApiKey.DESCRIBE_CLUSTER)
+    assert registration is not None
+    context = fixture.context(ApiKey.DESCRIBE_CLUSTER, registration.max_version)
+    context.session.listener = "OTHER"
+    response = registration.handler(fixture.services, context, DescribeClusterRequest(endpoint_type=2))
+    assert (response.controller_id, response.brokers) == (-1, [])
 
 
 def test_describe_cluster_waits_for_a_controller_that_is_known(fixture: ControllerFixture) -> None:
