@@ -3,7 +3,8 @@
 Versions 0-2. 1 brings the endpoint type: only type 2 (controllers) is answered here, so version 0, which
 means brokers, never is. Controllers are listed with their endpoint of the listener that was asked.
 controller_id is the active one's, or -1 if that one is not listed. Needs ALTER on the cluster, more than a
-broker asks for its list.
+broker asks for its list. Below `metadata.version` 3.7-IV0, where the log cannot hold controllers' addresses,
+it is refused with UNSUPPORTED_VERSION, so that tools with --bootstrap-controller say at once what is wrong.
 
 While no active controller is known, or known and not registered yet, the answer waits for a moment. Kafka's
 admin client (4.3.1, with --bootstrap-controller) takes "none" for the last word: `add-controller`,
@@ -34,6 +35,8 @@ LONGEST_WAIT_MS: Final = 5_000
 def handle(
     services: ControllerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse | Pending[DescribeClusterResponse]:
+    if _is_too_old(services):
+        return _too_old()
     if not context.allows_cluster(Operation.ALTER):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeClusterResponse(error_code=error, error_message=error.message)
@@ -47,11 +50,20 @@ def handle(
 def _is_known(services: ControllerServices) -> bool:
     """Whether the active controller and its address are known. Its registration is among the first records of
     its epoch."""
+    return services.log.leader.leader_id in services.controller.image.controllers.by_id
+
+
+def _is_too_old(services: ControllerServices) -> bool:
+    """Whether the cluster is at a level at which the log has no addresses of controllers."""
     image = services.controller.image
-    leader_id = services.log.leader.leader_id
-    if image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:
-        return leader_id != NO_LEADER
-    return leader_id in image.controllers.by_id
+    return not image.is_empty and image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL
+
+
+def _too_old() -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        error_message="Direct-to-controller communication is not supported with the current MetadataVersion.",
+    )
 
 
 def _wait(
@@ -62,7 +74,8 @@ def _wait(
     deadline_ms = services.clock.monotonic_ms() + LONGEST_WAIT_MS
 
     def look() -> None:
-        if not _is_known(services) and services.clock.monotonic_ms() < deadline_ms:
+        is_decided = _is_known(services) or _is_too_old(services)
+        if not is_decided and services.clock.monotonic_ms() < deadline_ms:
             if not pending.done:
                 wait_on()
             return
@@ -88,6 +101,8 @@ def _wait(
 def _answer(
     services: ControllerServices, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
+    if _is_too_old(services):
+        return _too_old()
     controllers = services.controller.image.controllers.by_id
     listed = []
     for controller_id in sorted(controllers):

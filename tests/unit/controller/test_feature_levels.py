@@ -31,6 +31,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.broker_registration import BrokerRegistrationRequest
 from protocol.messages.controller_registration import ControllerRegistrationRequest
 from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.unregister_broker import UnregisterBrokerRequest
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from protocol.metadata_log.cluster import (
@@ -316,6 +317,21 @@ def test_controllers_register_where_the_log_can_say_so(level: int) -> None:
     else:
         assert (response.error_code, response.error_message) == (0, None)
     assert (2 in fixture.controller.image.controllers.by_id) is (level >= CONTROLLER_REGISTRATION_LEVEL)
+
+
+@pytest.mark.parametrize("level", [7, 14, 15])
+def test_controllers_are_told_where_the_log_has_their_addresses(level: int) -> None:
+    fixture = at(level)
+    assert fixture.controller.image.is_empty
+    response = fixture.call(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(endpoint_type=2))
+    assert response == fixture.call(ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(endpoint_type=2))
+    if level < CONTROLLER_REGISTRATION_LEVEL:
+        assert (response.error_code, response.error_message) == (
+            ErrorCode.UNSUPPORTED_VERSION,
+            "Direct-to-controller communication is not supported with the current MetadataVersion.",
+        )
+    else:
+        assert (response.error_code, response.controller_id) == (0, 1)
 
 
 def test_the_level_of_transactions_goes_up_and_down_when_it_is_called_so() -> None:
