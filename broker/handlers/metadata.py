@@ -11,6 +11,9 @@ Versions 0-13.
 * 7: leader epochs; 8: what the client may do; 9: flexible; 10: topic ids in the answer; 11: no operations
   on the cluster any more; 12: topics asked for by id; 13: a top-level error code, never used here.
 
+10 and 11 have an id in the request too, and a name that may be null, but are not asked by id: who tries is
+told INVALID_REQUEST for each topic, and nothing else.
+
 Topics need DESCRIBE: what a client may not see is left out of "all" and is TOPIC_AUTHORIZATION_FAILED by
 name, whether it exists or not; by id the id comes back, which is no secret. A topic that does not exist is
 created on first use if `auto.create.topics.enable` is on, the request allows it and the client may CREATE
@@ -23,7 +26,7 @@ are there already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from broker.metadata.cache import INTERNAL_TOPICS, ListenerView, Wording, with_operations, wording_of
@@ -40,6 +43,7 @@ from protocol.values import ZERO_UUID
 
 FIRST_VERSION_WITH_OPERATIONS: Final = 8
 LAST_VERSION_WITH_CLUSTER_OPERATIONS: Final = 10
+FIRST_VERSION_WITH_IDS: Final = 10
 FIRST_VERSION_BY_ID: Final = 12
 
 TopicPart = MetadataResponse.MetadataResponseTopic
@@ -70,6 +74,10 @@ def handle(
     services: MetadataServices, context: RequestContext, request: MetadataRequest
 ) -> Turns[MetadataResponse]:
     version = context.version
+    if FIRST_VERSION_WITH_IDS <= version < FIRST_VERSION_BY_ID and (yield from _lacks_a_name(request)):
+        for entry in request.topics or ():
+            yield TopicPart(ErrorCode.INVALID_REQUEST, entry.name or "", entry.topic_id)
+        return MetadataResponse()
     metadata = services.metadata
     picture = _Picture(metadata.view(context.session.listener), metadata.image.topics, wording_of(version))
     parts = _topics(services, picture, context, request)
@@ -93,6 +101,15 @@ def handle(
     )
 
 
+def _lacks_a_name(request: MetadataRequest) -> Generator[None, None, bool]:
+    """Whether a topic is asked for by its id, or by nothing."""
+    found = False
+    for entry in request.topics or ():
+        found = found or entry.name is None or entry.topic_id != ZERO_UUID
+        yield None
+    return found
+
+
 def _topics(
     services: MetadataServices, picture: _Picture, context: RequestContext, request: MetadataRequest
 ) -> Parts:
@@ -100,19 +117,12 @@ def _topics(
     if asked is None or (version == 0 and not asked):
         yield from _all_topics(picture, context)
         return
-    has_ids = lacks_names = False
+    has_ids = False
     for entry in asked:
         has_ids = has_ids or entry.topic_id != ZERO_UUID
-        lacks_names = lacks_names or entry.name is None
         yield None
-    if version >= FIRST_VERSION_BY_ID:
-        if has_ids:
-            yield from _topics_by_id(picture, context, asked)
-        else:
-            yield from _topics_by_name(services, picture, context, request, asked)
-    elif has_ids or lacks_names:
-        for entry in asked:
-            yield TopicPart(ErrorCode.INVALID_REQUEST, entry.name or "")
+    if has_ids:
+        yield from _topics_by_id(picture, context, asked)
     else:
         yield from _topics_by_name(services, picture, context, request, asked)
 

@@ -112,9 +112,25 @@ def test_topics_by_id(rig: HandlerRig) -> None:
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_are_refused_before_version_12(rig: HandlerRig, version: int) -> None:
-    response = ask(rig, ids=(topic_id(2),), version=version)
-    assert codes(response) == {"": ErrorCode.INVALID_REQUEST}
-    encode(response, version)
+    response = ask(
+        rig,
+        "a",
+        ids=(topic_id(2), ZERO_UUID),
+        version=version,
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+    )
+    told = decode(MetadataResponse, version, encode(response, version))
+    refused = MetadataResponse.MetadataResponseTopic
+    assert told == MetadataResponse(
+        topics=[
+            refused(ErrorCode.INVALID_REQUEST, "a"),
+            refused(ErrorCode.INVALID_REQUEST, "", topic_id(2)),
+            refused(ErrorCode.INVALID_REQUEST, ""),
+        ]
+    )
+    assert (told.brokers, told.cluster_id, told.controller_id) == ([], None, -1)
+    assert codes(ask(rig, "a", version=version)) == {"a": ErrorCode.NONE}
 
 
 def test_operations_are_told_when_asked_for(rig: HandlerRig) -> None:
