@@ -151,6 +151,10 @@ TOPIC_NAME_LENGTH: Final = 249
 CLIENT_ID_LENGTH_FOR_METRICS: Final = 128
 """The length at which a client id is cut off in log lines and in the labels of metrics."""
 
+SOFTWARE_NAME_LENGTH_FOR_METRICS: Final = 256
+"""The length at which the name and the version of a client's software are cut off, because metrics have them
+as labels."""
+
 LABELS_PER_METRIC: Final = 10_000
 """Distinct label sets of one metric; what comes later is counted under one label `other`."""
 

@@ -32,7 +32,7 @@ from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
 from broker.network.response_pieces import BYTES_LIKE, Piece, as_pieces
 from broker.quotas.throttle import NoThrottle, Throttle
-from config.limits import CLIENT_ID_LENGTH_FOR_METRICS
+from config.limits import CLIENT_ID_LENGTH_FOR_METRICS, SOFTWARE_NAME_LENGTH_FOR_METRICS
 from config.ports import Clock
 from protocol.codec.compiler import stepping_decoder
 from protocol.codec.message import Message
@@ -482,8 +482,10 @@ def _note_client_software(session: Session, version: int, request: Any, response
     """Remembers the name and version of the client's software, under which its connection is counted from now
     on (KIP-511)."""
     if version >= 3 and response is not None and response.error_code == ErrorCode.NONE:
-        session.client_software_name = request.client_software_name or session.client_software_name
-        session.client_software_version = request.client_software_version or session.client_software_version
+        name = request.client_software_name[:SOFTWARE_NAME_LENGTH_FOR_METRICS]
+        release = request.client_software_version[:SOFTWARE_NAME_LENGTH_FOR_METRICS]
+        session.client_software_name = name or session.client_software_name
+        session.client_software_version = release or session.client_software_version
 
 
 def _release_slices(response: Any) -> None:

@@ -40,7 +40,6 @@ FORWARDABLE: Final = frozenset({*FORWARDED, ApiKey.ALTER_CONFIGS, ApiKey.INCREME
 """What the controller answers, wholly or in part."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-_SOFTWARE_LENGTH_MAX: Final = 256
 
 
 class ApiVersionsServices(
@@ -53,13 +52,10 @@ def handle(
     services: ApiVersionsServices, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     version = context.version
-    if version >= 3:
-        if not is_software_name(request.client_software_name) or not is_software_name(
-            request.client_software_version
-        ):
-            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.session.client_software_name = request.client_software_name
-        context.session.client_software_version = request.client_software_version
+    if version >= 3 and not (
+        is_software_name(request.client_software_name) and is_software_name(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     response = ApiVersionsResponse(api_keys=told_apis(services.handlers, services.controller.versions()))
     if version >= 3:
         _add_features(response, services, version)
@@ -67,8 +63,8 @@ def handle(
 
 
 def is_software_name(text: str) -> bool:
-    """Whether a client may call itself so: the text becomes a metric's label."""
-    return len(text) <= _SOFTWARE_LENGTH_MAX and _SOFTWARE.fullmatch(text) is not None
+    """Whether a client may call itself so: the text becomes a metric's label, cut if it is long."""
+    return _SOFTWARE.fullmatch(text) is not None
 
 
 def told_apis(

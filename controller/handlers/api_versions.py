@@ -20,7 +20,6 @@ from protocol.serving.request_context import RequestContext
 
 FEATURES_SINCE: Final = 3
 LEVEL_ZERO_SINCE: Final = 4
-SOFTWARE_LENGTH: Final = 256
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -48,7 +47,7 @@ def handle(
 
 
 def _is_software(text: str) -> bool:
-    return len(text) <= SOFTWARE_LENGTH and _SOFTWARE.fullmatch(text) is not None
+    return _SOFTWARE.fullmatch(text) is not None
 
 
 def _add_features(response: ApiVersionsResponse, services: ControllerServices, version: int) -> None:

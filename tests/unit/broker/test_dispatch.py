@@ -476,6 +476,12 @@ def test_a_connection_goes_under_the_name_of_its_clients_software(desk: Desk) ->
     assert (session.client_software_name, session.client_software_version) == ("apache-kafka-java", "4.3.1")
 
 
+def test_a_long_name_of_software_is_cut(desk: Desk) -> None:
+    desk.ask(ApiVersionsRequest("k" * 32_767, "1" * 32_767), 4)
+    session = desk.connection.session
+    assert (session.client_software_name, session.client_software_version) == ("k" * 256, "1" * 256)
+
+
 def test_a_name_that_was_refused_is_not_taken(desk: Desk) -> None:
     desk.behaviours[ApiKey.API_VERSIONS] = lambda context, request: ApiVersionsResponse(error_code=42)
     desk.ask(ApiVersionsRequest("; drop", "1"), 4)

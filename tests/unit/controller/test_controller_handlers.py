@@ -65,6 +65,8 @@ def test_api_versions_lists_what_is_served_and_what_is_finalized(fixture: Contro
     assert response.finalized_features_epoch == fixture.controller.image.offset
     bad = ApiVersionsRequest(client_software_name="a b", client_software_version="1")
     assert fixture.call(ApiKey.API_VERSIONS, bad).error_code == ErrorCode.INVALID_REQUEST
+    long = ApiVersionsRequest(client_software_name="a" * 32_767, client_software_version="1")
+    assert fixture.call(ApiKey.API_VERSIONS, long).error_code == 0
     assert fixture.call(ApiKey.API_VERSIONS, ApiVersionsRequest(), version=0).error_code == 0
 
 
