@@ -7,6 +7,7 @@ from typing import Final
 
 from broker.coordinator.classic.classic_group import ClassicGroup
 from broker.coordinator.classic.states import GroupState
+from config.values import trimmed
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsResponse
 from protocol.messages.list_groups import ListGroupsResponse
@@ -54,7 +55,7 @@ def list_groups(
 ) -> Iterator[ListGroupsResponse.ListedGroup]:
     """The groups in one of the states and of one of the types; an empty filter means all. Upper and lower
     case do not matter, nor do blanks around a state."""
-    wanted_states = {state.strip().lower() for state in states}
+    wanted_states = {trimmed(state.lower()) for state in states}
     wanted_types = {kind.lower() for kind in types}
     if wanted_types and CLASSIC_TYPE not in wanted_types:
         return

@@ -49,6 +49,7 @@ from broker.coordinator.consumer.reconciliation import (
 from broker.coordinator.consumer.regexes import RegexChange, change_regex
 from broker.coordinator.consumer.subscriptions import SubscribedTopics, Subscriptions, subscribed_names
 from broker.coordinator.consumer.target_assignment import update_target
+from config.values import trimmed
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -431,11 +432,11 @@ def refused_request(
 ) -> GroupRefusal | None:
     """What is wrong with a request before its group is looked at; None if nothing is."""
     epoch = request.member_epoch
-    if not request.member_id.strip() and (version >= 1 or epoch > 0 or epoch == -1):
+    if not trimmed(request.member_id) and (version >= 1 or epoch > 0 or epoch == -1):
         return _invalid("MemberId can't be empty.")
     named = (("GroupId", request.group_id), ("InstanceId", request.instance_id), ("RackId", request.rack_id))
     for name, text in named:
-        if text is not None and not text.strip():
+        if text is not None and not trimmed(text):
             return _invalid(f"{name} can't be empty.")
     if epoch == JOINING_EPOCH:
         if request.rebalance_timeout_ms == -1:

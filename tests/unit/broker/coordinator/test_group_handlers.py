@@ -409,6 +409,8 @@ def test_groups_are_listed_by_state_and_type(world: GroupWorld) -> None:
     assert names(3) == {"g": ("consumer", "", ""), "simple": ("", "", "")}
     assert list(names(states_filter=["stable"])) == ["g"]
     assert list(names(states_filter=["EMPTY", "Dead"])) == ["simple"]
+    assert list(names(states_filter=["\0 stable\x1b"])) == ["g"]
+    assert names(states_filter=["\u00a0stable"]) == {}, "this blank is none to Java"
     assert names(types_filter=["Classic", "share"]) == everything
     assert names(types_filter=["consumer"]) == {}
 

@@ -87,6 +87,24 @@ def test_a_member_joins_and_is_described_listed_and_loaded() -> None:
     assert world.groups.describe_consumer_group("h").error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+@pytest.mark.parametrize("blank", ["", " \t", "\0", "\x1b\x08"])
+def test_an_id_of_blanks_is_none(blank: str) -> None:
+    world = world_with({"t": 1})
+    for name, refused in (
+        ("MemberId", join(world, blank)),
+        ("InstanceId", join(world, "a", instance_id=blank)),
+        ("RackId", join(world, "a", rack_id=blank)),
+    ):
+        told = (refused.error_code, refused.error_message)
+        assert told == (ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
+
+
+@pytest.mark.parametrize("text", ["\u00a0", "\u2003", "\u3000", "\x85"])
+def test_a_blank_that_java_does_not_trim_is_an_id(text: str) -> None:
+    world = world_with({"t": 1})
+    assert join(world, text, instance_id=text, rack_id=text).error_code == 0
+
+
 def test_the_first_version_has_the_coordinator_make_the_id() -> None:
     world = world_with({"t": 1})
     joined = beat(
