@@ -11,6 +11,7 @@ from typing import Final
 
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError, UnmetRequirement
+from config.values import csv_items, trimmed
 
 _MIB: Final = 1024 * 1024
 
@@ -220,14 +221,14 @@ def max_connections_per_ip(config: BrokerConfig) -> dict[str, int]:
     """max.connections.per.ip.overrides as address or host name → limit; raises `ConfigError`."""
     name = "max.connections.per.ip.overrides"
     limits: dict[str, int] = {}
-    text = config.text(name)
-    for item in (part.strip() for part in text.split(",")) if text else ():
+    for item in csv_items(config.text(name)):
         host, colon, limit = item.rpartition(":")
+        host, limit = trimmed(host), trimmed(limit)
         if not colon:
             raise ConfigError(f"Error parsing configuration property '{name}': {item} is not HOST:LIMIT")
         if not host or any(character in host for character in " \t/"):
             raise ConfigError(f"{name} contains invalid addresses : {host}")
-        if not limit.strip().isdecimal():
+        if not limit.isdecimal():
             raise ConfigError(f"Error parsing configuration property '{name}': {limit} is not a number")
         limits[host.strip("[]")] = int(limit)
     return limits

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.errors import ConfigError, java_text
+from config.values import csv_items, trimmed
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -49,14 +50,14 @@ class QuorumVoter(Struct, frozen=True, gc=False):
 def parse_protocol_map(text: str, name: str = "listener.security.protocol.map") -> dict[str, str]:
     """The security protocol by listener name; of equal names the last one counts."""
     protocols: dict[str, str] = {}
-    for item in re.split(r"\s*,\s*", text.strip()) if text.strip() else ():
+    for item in csv_items(text):
         listener, colon, protocol = item.rpartition(":")
         if not colon:
             raise ConfigError(f"Error parsing configuration property '{name}': {item} is not NAME:PROTOCOL")
-        protocol = protocol.strip().upper()
+        protocol = trimmed(protocol).upper()
         if protocol not in SECURITY_PROTOCOLS:
             raise ConfigError(f"Invalid security protocol `{protocol}` defined in {name}")
-        protocols[listener.strip().upper()] = protocol
+        protocols[trimmed(listener).upper()] = protocol
     return protocols
 
 

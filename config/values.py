@@ -91,6 +91,14 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(re.split(_COMMA, stripped))
 
 
+def csv_items(text: str) -> list[str]:
+    """The items of a comma-separated text that is no LIST to Kafka; empty ones at its end do not count."""
+    items = re.split(_COMMA, text)
+    while items and not items[-1]:
+        items.pop()
+    return items
+
+
 def text_of(value: Value, kind: ConfigType) -> str | None:
     """The value as text, as admin clients see it; None for null, and `[hidden]` for a password."""
     if value is None:

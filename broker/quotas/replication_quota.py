@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from config.values import trimmed
+
 __all__ = ["ReplicationQuota", "throttled_partitions"]
 
 ALL: Final = "*"
@@ -78,7 +80,8 @@ class ReplicationQuota:
 
 def throttled_partitions(replicas: str, broker_id: int) -> frozenset[int]:
     """The partitions of which this broker's replica is throttled, of a valid list of throttled replicas."""
-    if replicas.strip() == ALL:
+    replicas = trimmed(replicas)
+    if replicas == ALL:
         return _EVERY
     found = (item.strip().partition(":") for item in replicas.split(",") if item.strip())
     return frozenset(int(partition) for partition, _, broker in found if int(broker) == broker_id)

@@ -16,6 +16,7 @@ from config.dynamic_client_metrics import validate_client_metrics
 from config.dynamic_groups import validate_group_config
 from config.errors import InvalidValue, RefusedChange
 from config.topic_config import validate_topic_config
+from config.values import trimmed
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType, ConfigsImage
 from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
@@ -122,11 +123,11 @@ class ConfigRules:
 
         def allows_unclean(topic: str) -> bool:
             own = image.configs.of(topics, topic).get(UNCLEAN_ELECTION)
-            return otherwise if own is None else own.strip().lower() == "true"
+            return otherwise if own is None else trimmed(own).lower() == "true"
 
         def min_insync_replicas(topic: str) -> int | None:
             own = image.configs.of(topics, topic).get(MIN_INSYNC_REPLICAS)
-            return minimum if own is None else int(own)
+            return minimum if own is None else int(trimmed(own))
 
         def no_minimum(topic: str) -> int | None:
             return None

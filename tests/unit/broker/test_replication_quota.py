@@ -13,7 +13,7 @@ from tests.support.rigs.log_rig import leader_batch
 
 @pytest.mark.parametrize(
     ("replicas", "expected"),
-    [("", []), ("0:2,1:2,2:3", [0, 1]), ("0:1", []), ("4:2,", [4]), (" 4 : 2 ", [4])],
+    [("", []), ("0:2,1:2,2:3", [0, 1]), ("0:1", []), ("4:2,", [4]), (" 4 : 2 ", [4]), ("\x004:2\x1f", [4])],
 )
 def test_the_list_names_partitions_by_broker(replicas: str, expected: list[int]) -> None:
     assert sorted(throttled_partitions(replicas, 2)) == expected
@@ -21,7 +21,7 @@ def test_the_list_names_partitions_by_broker(replicas: str, expected: list[int])
 
 def test_a_star_throttles_all_partitions() -> None:
     quota = ReplicationQuota()
-    quota.throttle("t", throttled_partitions("*", 2))
+    quota.throttle("t", throttled_partitions("\x1b*\0", 2))
     assert quota.is_throttled("t", 7)
     assert not quota.is_throttled("u", 7)
     quota.throttle("t", throttled_partitions("", 2))

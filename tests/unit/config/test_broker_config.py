@@ -129,6 +129,17 @@ def test_a_listener_is_advertised_only_if_it_listens() -> None:
         )
 
 
+def test_pairs_in_one_text_are_trimmed_as_in_java() -> None:
+    config = broker(
+        listener_security_protocol_map="PLAINTEXT : plaintext\0, CONTROLLER:\x1bPLAINTEXT ,",
+        max_connections_per_ip_overrides="127.0.0.1 : 200\0 , ::1:\x1b3,,",
+    )
+    assert config.listener_protocols == {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+    assert max_connections_per_ip(config) == {"127.0.0.1": 200, "::1": 3}
+    with pytest.raises(ConfigError, match="Invalid security protocol `\u00a0PLAINTEXT` defined in"):
+        broker(listener_security_protocol_map="PLAINTEXT:\u00a0PLAINTEXT,CONTROLLER:PLAINTEXT")
+
+
 def test_voters_and_limits_by_address() -> None:
     config = broker(
         controller_quorum_voters="1@127.0.0.1:9093,2@[::1]:9094",

@@ -151,9 +151,10 @@ def test_a_dead_broker_loses_its_place_in_the_isr_too() -> None:
     assert cluster.state() == (1, (1,), (), (), 0)
 
 
-def test_an_unclean_election_takes_anybody_and_forgets_the_eligible() -> None:
+@pytest.mark.parametrize("text", ["true", "\x1b True\0"])
+def test_an_unclean_election_takes_anybody_and_forgets_the_eligible(text: str) -> None:
     cluster = Cluster()
-    assert cluster.set(TOPIC, "t", UNCLEAN, "true") == 0
+    assert cluster.set(TOPIC, "t", UNCLEAN, text) == 0
     cluster.fence(3, 2, 1)
     cluster.unfence(3)
     assert cluster.state() == (3, (3,), (), (), 1)
@@ -189,6 +190,13 @@ def test_another_min_isr_makes_the_controller_forget(kind: str) -> None:
     resource = (TOPIC, "t") if kind == "topic" else (BROKER, "")
     assert cluster.set(*resource, MIN_ISR, "3") == 0
     assert cluster.state() == (1, (1,), (), (), 0)
+
+
+def test_a_min_isr_may_have_blanks_of_java_around_it() -> None:
+    cluster = Cluster()
+    assert cluster.set(TOPIC, "t", MIN_ISR, "\x1b1\0") == 0
+    cluster.fence(3, 2)
+    assert cluster.state() == (1, (1,), (), (), 0), "nobody is eligible beside an ISR that is large enough"
 
 
 def test_what_is_set_without_a_change_forgets_nothing() -> None:
