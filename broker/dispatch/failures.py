@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
-from broker.dispatch.routes import has_own_error_code, struct_arrays
+from broker.dispatch.routes import has_own_error_code
 from protocol.codec.message import Message, Struct
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
+from protocol.serving.error_counts import struct_arrays
 from protocol.serving.pending import CloseConnection, Failed
 
 _NO_OFFSET: Final = -1

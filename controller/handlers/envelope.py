@@ -6,7 +6,8 @@ of the wrapped API is called with that principal, and its answer travels back, h
 wrapping.
 
 Only APIs that brokers forward are unwrapped. NOT_CONTROLLER on the envelope lets the broker look for the
-active controller. A request of a version that is not served, or one that cannot be read, is
+active controller; it takes the place of an answer that says so, because clients asked a broker and not a
+controller. A request of a version that is not served, or one that cannot be read, is
 UNSUPPORTED_VERSION, after which the broker cuts its client off; what follows a request is read over. Other
 faults of the wrapping are the broker's own, never the client's. Needs CLUSTER_ACTION.
 
@@ -33,9 +34,11 @@ from protocol.codec.compiler import (
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode, ProtocolError
 from protocol.headers import ResponseHeader, decode_request_header
+from protocol.messages.describe_quorum import DescribeQuorumResponse
 from protocol.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from protocol.registry import ApiKey, api
 from protocol.serving.authorization import Operation
+from protocol.serving.error_counts import error_counter
 from protocol.serving.handler_table import ServedApi
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
@@ -168,11 +171,14 @@ def _host(address: bytes) -> str:
 
 def _close(inner: RequestContext, response: Message) -> EnvelopeResponse:
     """The answer as the client will get it, without the four bytes of its size."""
+    if _is_of_no_controller(response):
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     return EnvelopeResponse(response_data=_header(inner) + encode(response, inner.version))
 
 
 def _close_in_turns(inner: RequestContext, response: Message) -> Generator[None, None, EnvelopeResponse]:
-    """Does as `_close`, and encodes the elements of the response's longest array in turns."""
+    """Does as `_close`, and encodes the elements of the response's longest array in turns. An answer that is
+    there at once is that of an active controller."""
     cls, version = type(response), inner.version
     name = longest_array(response, version)
     elements = getattr(response, name) if name else None
@@ -182,6 +188,19 @@ def _close_in_turns(inner: RequestContext, response: Message) -> Generator[None,
     yield from elements_encoder(cls, version, name)(elements, encoded)
     before, after = around_encoder(cls, version, name)(response, len(elements))
     return EnvelopeResponse(response_data=b"".join([_header(inner), before, *encoded, after]))
+
+
+def _is_of_no_controller(response: Message) -> bool:
+    """Whether the answer says that the leadership was lost meanwhile."""
+    count_errors = error_counter(type(response))
+    if count_errors is None:
+        return False
+    errors: dict[int, int] = {}
+    count_errors(response, errors)
+    lost = ErrorCode.NOT_CONTROLLER
+    if isinstance(response, DescribeQuorumResponse):
+        lost = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return lost in errors
 
 
 def _header(inner: RequestContext) -> bytes:

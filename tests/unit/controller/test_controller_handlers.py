@@ -9,7 +9,7 @@ import pytest
 from broker.controller_channel.forwarding import envelope
 from controller.handlers import envelope as envelope_handler
 from controller.metadata.image.replayer import MetadataBatch
-from controller.metadata.log import NO_LEADER, LeaderAndEpoch
+from controller.metadata.log import NO_LEADER, LeaderAndEpoch, QuorumView
 from controller.metadata.records import read_metadata_batches
 from controller.state_machine import ImageTimeline
 from controller.subjects.result import Decision
@@ -453,7 +453,19 @@ def test_a_refusal_that_fails_when_leadership_is_lost(fixture: ControllerFixture
     fixture.controller.shut_down()
     assert isinstance(refused.response, Failed)
     for each in (waits, later):
-        assert opened(each.response).topics[0].error_code == ErrorCode.NOT_CONTROLLER
+        assert each.response == EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+
+
+def test_a_quorum_without_its_leader_is_asked_for_elsewhere(
+    fixture: ControllerFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = fixture.context(ApiKey.DESCRIBE_QUORUM, 2)
+    request = envelope(quorum_request(), context)
+    assert fixture.call(ApiKey.ENVELOPE, request).error_code == 0
+    lost = QuorumView(LeaderAndEpoch(2, 2), -1, [], [], {})
+    monkeypatch.setattr(type(fixture.log), "quorum", lambda _log, _now_ms: lost)
+    answer = fixture.call(ApiKey.ENVELOPE, request)
+    assert answer == EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
 
 
 def test_a_record_that_cannot_be_written_is_refused_before_anything_is(fixture: ControllerFixture) -> None:
@@ -482,6 +494,6 @@ def test_a_controller_that_has_resigned_says_so(fixture: ControllerFixture) -> N
     assert registration is not None
     waiting = registration.handler(fixture.services, fixture.context(ApiKey.ENVELOPE, 0), request)
     fixture.controller.shut_down()
-    assert opened(waiting.response).topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert waiting.response == EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     assert fixture.call(ApiKey.ENVELOPE, request).error_code == ErrorCode.NOT_CONTROLLER
     assert fixture.register(3).error_code == ErrorCode.NOT_CONTROLLER
