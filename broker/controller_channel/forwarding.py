@@ -138,7 +138,7 @@ class Forwarded(Pending[R]):
 
     def take(self, response: Message | PeerError) -> bool:
         """Answer with what came back; False if it should be tried again."""
-        if isinstance(response, PeerError):
+        if isinstance(response, PeerError) and not response.is_unsupported:
             return False
         if not isinstance(response, EnvelopeResponse):
             self.fail(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -381,6 +381,7 @@ REQUEST_TIMEOUT_MS = 60_000
     ("failure", "error"),
     [
         (PeerError("gone"), ErrorCode.REQUEST_TIMED_OUT),
+        (PeerError("it knows no envelopes", is_unsupported=True), ErrorCode.UNKNOWN_SERVER_ERROR),
         (EnvelopeResponse(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), ErrorCode.UNKNOWN_SERVER_ERROR),
         (EnvelopeResponse(b"\0\0\0\1\0\xff"), ErrorCode.UNKNOWN_SERVER_ERROR),
         (EnvelopeResponse(b"\0\0\0\7\0"), ErrorCode.UNKNOWN_SERVER_ERROR),
