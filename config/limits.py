@@ -99,6 +99,10 @@ ANSWER_BYTES: Final = 64 * MIB
 """The longest answer to a request that is done in turns; beyond it the connection is closed. One that names
 the same thing again and again may ask for any number of gigabytes."""
 
+PRODUCERS_PER_ANSWER: Final = 400_000
+"""The producers of one answer to DescribeProducers, which exist as objects until their topic is encoded: some
+32 MiB. Beyond it the connection is closed."""
+
 LONG_WORK_TURN_MS: Final = 1
 """The time of each turn of the loop that all long work gets together."""
 

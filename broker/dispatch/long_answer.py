@@ -12,7 +12,7 @@ from protocol.codec.compiler import elements_encoder
 from protocol.codec.message import Message, Struct
 from protocol.errors import invariant
 from protocol.framing import encode_long_response
-from protocol.serving.pending import CloseConnection, Pending
+from protocol.serving.pending import AnswerTooLong, Pending
 from protocol.serving.turns import Turns, array_of, longest_array
 
 if TYPE_CHECKING:
@@ -27,12 +27,9 @@ PIECES_JOINED: Final = 4096
 Steps = Generator[None, None, None]
 
 
-class AnswerTooLong(CloseConnection):
-    """An answer would be longer than `ANSWER_BYTES`. Its connection is closed instead."""
-
-
 class LongAnswer:
-    """Holds the bytes of the elements that are encoded so far. Its methods raise AnswerTooLong."""
+    """Holds the bytes of the elements that are encoded so far. Its methods raise AnswerTooLong beyond
+    `ANSWER_BYTES`."""
 
     __slots__ = ("_array", "_count", "_pieces", "_route", "_size_bytes", "_small")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.dispatch.failures import raise_failure
 from broker.dispatch.lane import Lane
-from broker.dispatch.long_answer import AnswerTooLong, LongAnswer, Steps
+from broker.dispatch.long_answer import LongAnswer, Steps
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
 from broker.network.response_pieces import Piece
@@ -27,7 +27,7 @@ from protocol.codec.compiler import stepping_decoder
 from protocol.codec.message import Message
 from protocol.errors import EndsProcess, ProtocolError
 from protocol.registry import api
-from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
+from protocol.serving.pending import NO_ANSWER, AnswerTooLong, CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 
 if TYPE_CHECKING:

@@ -16,6 +16,10 @@ class CloseConnection(Exception):
     with it."""
 
 
+class AnswerTooLong(CloseConnection):
+    """An answer would be longer than it may be. Its connection is closed instead, and the log says why."""
+
+
 class NoAnswer:
     """Completes a `Pending` whose request gets no answer after all (acks=0)."""
 

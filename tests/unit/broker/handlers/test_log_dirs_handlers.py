@@ -16,6 +16,7 @@ from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, Describe
 from protocol.messages.describe_producers import DescribeProducersRequest
 from protocol.metadata_log.cluster import FeatureLevelRecord
 from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from protocol.serving.pending import AnswerTooLong
 from storage.faulty_files import Fault, FaultyFiles
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
@@ -126,6 +127,53 @@ def test_any_replica_tells_of_its_producers(rig: Directories) -> None:
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (8, 2, 7)
     assert (producer.last_timestamp, producer.coordinator_epoch) == (rig.clock.wall_ms(), -1)
     assert producer.current_txn_start_offset == -1
+
+
+def with_producers(rig: Directories, partitions: int, producers: int) -> None:
+    """A topic "t", to each partition of which so many producers have written."""
+    rig.topic("t", partitions, replicas=(1, 2), leader=2, leader_epoch=4)
+    for index in range(partitions):
+        for producer_id in range(producers):
+            batch = rig.batch(
+                1, producer_id=producer_id, producer_epoch=0, base_sequence=0, base_offset=producer_id
+            )
+            rig.manager.logs["t", index].append_as_follower(batch, rig.clock.wall_ms())
+
+
+def test_a_partition_that_is_named_again_is_looked_at_once(rig: Directories) -> None:
+    with_producers(rig, 1, 3)
+    request = DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", [0, 7, 0, 7, 0])])
+    (topic,) = describe_producers.handle(rig.services, rig.context(61, 0), request).topics
+    assert [told.partition_index for told in topic.partitions] == [0, 7, 0, 7, 0]
+    assert [len(told.active_producers) for told in topic.partitions] == [3, 0, 3, 0, 3]
+    assert len({id(told) for told in topic.partitions}) == 2
+
+
+def test_producers_of_many_partitions_are_bounded_together(
+    rig: Directories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_producers(rig, 4, 3)
+    monkeypatch.setattr(describe_producers, "PRODUCERS_PER_ANSWER", 9)
+
+    def asked(*indexes: list[int]) -> DescribeProducersRequest:
+        return DescribeProducersRequest(
+            [DescribeProducersRequest.TopicRequest("t", each) for each in indexes]
+        )
+
+    describe_producers.handle(rig.services, rig.context(61, 0), asked([0, 1, 2, 0, 1, 2]))
+    for too_much in (asked([0, 1, 2, 3]), asked([0, 1], [2, 3])):
+        with pytest.raises(AnswerTooLong, match="more than 9 producers"):
+            describe_producers.handle(rig.services, rig.context(61, 0), too_much)
+
+
+def test_producers_of_one_partition_are_told_of_in_turns(
+    rig: Directories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_producers(rig, 1, 5)
+    monkeypatch.setattr(describe_producers, "_PRODUCERS_AT_ONCE", 2)
+    request = DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", [0])])
+    turns = describe_producers.handle.turns(rig.services, rig.context(61, 0), request)  # type: ignore[attr-defined]
+    assert len(list(turns)) == 3 + 2, "two, two and one of its producers, the partition, the topic"
 
 
 def fail(rig: Directories, path: str) -> None:
