@@ -57,7 +57,8 @@ TURN_SENT_BYTES: Final = 1 * MIB
 
 PLAIN_REQUEST_BYTES: Final = 2 * KIB
 """A request up to this is handled in one go: two thousand names of one byte take some five milliseconds. What
-is longer is done in turns, if its handler can be interrupted."""
+is longer is done in turns, if its handler can be interrupted; so is a shorter one where a name may stand for
+much (`ServedApi.plain`)."""
 
 LONG_REQUEST_BYTES: Final = 64 * KIB
 """Beyond this a request is decoded in turns and under a budget whatever its handler can do, and no two of

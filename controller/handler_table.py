@@ -45,7 +45,7 @@ SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.API_VERSIONS, api_versions.handle),
     serve(ApiKey.CREATE_TOPICS, create_topics.handle),
     serve(ApiKey.DELETE_TOPICS, delete_topics.handle),
-    serve(ApiKey.DESCRIBE_CONFIGS, describe_configs.handle),
+    serve(ApiKey.DESCRIBE_CONFIGS, describe_configs.handle, plain=False),
     serve(ApiKey.ALTER_CONFIGS, alter_configs.handle),
     serve(ApiKey.CREATE_PARTITIONS, create_partitions.handle),
     serve(ApiKey.ELECT_LEADERS, elect_leaders.handle),

@@ -32,7 +32,11 @@ from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
 from broker.network.response_pieces import BYTES_LIKE, Piece, as_pieces
 from broker.quotas.throttle import NoThrottle, Throttle
-from config.limits import CLIENT_ID_LENGTH_FOR_METRICS, SOFTWARE_NAME_LENGTH_FOR_METRICS
+from config.limits import (
+    CLIENT_ID_LENGTH_FOR_METRICS,
+    PLAIN_REQUEST_BYTES,
+    SOFTWARE_NAME_LENGTH_FOR_METRICS,
+)
 from config.ports import Clock
 from protocol.codec.compiler import stepping_decoder
 from protocol.codec.message import Message
@@ -127,8 +131,8 @@ class Dispatcher:
                 raise ProtocolError(f"the client id ends {at - size} bytes after the frame")
             if size <= route.plain_bytes:
                 request, end = route.decode(frame, at)
-            elif route.is_produce:
-                request, end = _decode_within_budget(route, frame, at)
+            elif (decoded := _decode_in_one_go(route, frame, at)) is not None:
+                request, end = decoded
             else:
                 return LongRequest(
                     self, self._lane, connection, route, frame, at, correlation_id, client_id, arrived_ns
@@ -460,11 +464,17 @@ class Dispatcher:
         )
 
 
-def _decode_within_budget(route: Route, frame: memoryview, at: int) -> tuple[Message, int]:
-    """Decodes a long request with records, which is handled in one go. Raises before its arrays exist if they
-    would take more memory than they may."""
-    steps = stepping_decoder(api(route.api_key).request, route.version)(frame, at, route.memory_bytes)
-    return run_through(steps)
+def _decode_in_one_go(route: Route, frame: memoryview, at: int) -> tuple[Message, int] | None:
+    """Decodes a long request with records, or a short one whose API says that it is plain; None for others,
+    which are served in turns. Raises before the arrays of one with records exist if they would take more
+    memory than they may."""
+    if route.is_produce:
+        steps = stepping_decoder(api(route.api_key).request, route.version)(frame, at, route.memory_bytes)
+        return run_through(steps)
+    if route.is_plain is None or len(frame) > PLAIN_REQUEST_BYTES:
+        return None
+    request, end = route.decode(frame, at)
+    return (request, end) if route.is_plain(request, route.version) else None
 
 
 def _is_finished(route: Route, response: Any) -> bool:

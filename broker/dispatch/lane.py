@@ -1,9 +1,9 @@
 """Requests that take longer than a turn of the loop, in turns and with a bound on what they take together.
 
-A request comes here if its frame is so long that handling it might keep all other clients waiting. It begins
-at once if there is a place, and most requests are done within that first turn. The others go on in later
-turns of the loop: one of them gets a few milliseconds of each turn, in a circle, so that a short one is not
-held up by a long one::
+A request comes here if its frame is so long, or its API such, that handling it might keep all other clients
+waiting. It begins at once if there is a place, and most requests are done within that first turn. The others
+go on in later turns of the loop: one of them gets a few milliseconds of each turn, in a circle, so that a
+short one is not held up by a long one::
 
     up to LONG_REQUEST_BYTES   LONG_REQUESTS_AT_ONCE places   what each takes in memory is small
     beyond                     one place                      each may take REQUEST_MEMORY_BYTES

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.dispatch.routes import struct_arrays
 from broker.network.response_pieces import Piece
 from config.limits import ANSWER_BYTES
 from protocol.codec.compiler import elements_encoder
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from broker.dispatch.routes import Route
 
 ELEMENTS_AT_ONCE: Final = 200
-"""The number of elements of an answer that are collected before they are encoded."""
+"""The number of elements of an answer that are collected before they are encoded, with those in their own
+arrays: a few may be large."""
 
 PIECES_JOINED: Final = 4096
 """The number of small pieces of bytes from which on they are joined."""
@@ -31,7 +34,7 @@ class LongAnswer:
     """Holds the bytes of the elements that are encoded so far. Its methods raise AnswerTooLong beyond
     `ANSWER_BYTES`."""
 
-    __slots__ = ("_array", "_count", "_pieces", "_route", "_size_bytes", "_small")
+    __slots__ = ("_array", "_count", "_measured", "_pieces", "_route", "_size_bytes", "_small")
 
     def __init__(self, route: Route) -> None:
         self._route = route
@@ -40,11 +43,14 @@ class LongAnswer:
         self._count = 0
         self._pieces: list[bytes] = []
         self._small: list[bytes] = []
+        self._measured = 0
+        """The number of small pieces that are counted in the size already."""
         self._size_bytes = 0
 
     def collect(self, turns: Turns[Any]) -> Generator[None, None, Any]:
         """Runs a handler that yields elements, and encodes them. Returns what the handler returned."""
         elements: list[Any] = []
+        weight = 0
         with closing(turns):
             while True:
                 try:
@@ -54,9 +60,10 @@ class LongAnswer:
                     break
                 if element is not None:
                     elements.append(element)
-                    if len(elements) == ELEMENTS_AT_ONCE:
+                    weight += 1 + sum(len(getattr(element, name) or ()) for name in _arrays(type(element)))
+                    if weight >= ELEMENTS_AT_ONCE:
                         yield from self._encode(elements)
-                        elements = []
+                        elements, weight = [], 0
                 yield
         if elements:
             yield from self._encode(elements)
@@ -98,10 +105,20 @@ class LongAnswer:
             route.count_errors(route.response_class(**{self._array: elements}), route.counts.errors)
         self._count += len(elements)
         for _ in elements_encoder(route.response_class, route.version, self._array)(elements, self._small):
-            if len(self._small) >= PIECES_JOINED:
-                self._join()
+            self._measure()
             yield
-        if len(self._small) >= PIECES_JOINED:
+        self._measure()
+
+    def _measure(self) -> None:
+        """Counts the bytes of new pieces, before they are copied: many may be one and the same object."""
+        new = self._small[self._measured :]
+        self._measured += len(new)
+        self._size_bytes += sum(map(len, new))
+        if self._size_bytes > ANSWER_BYTES:
+            raise AnswerTooLong(
+                f"the answer to a {self._route.name} request would be longer than {ANSWER_BYTES} bytes"
+            )
+        if self._measured >= PIECES_JOINED:
             self._join()
 
     def _join(self) -> None:
@@ -109,8 +126,10 @@ class LongAnswer:
             return
         self._pieces.append(b"".join(self._small))
         self._small.clear()
-        self._size_bytes += len(self._pieces[-1])
-        if self._size_bytes > ANSWER_BYTES:
-            raise AnswerTooLong(
-                f"the answer to a {self._route.name} request would be longer than {ANSWER_BYTES} bytes"
-            )
+        self._measured = 0
+
+
+@cache
+def _arrays(element: type[Struct]) -> tuple[str, ...]:
+    """The fields of an element that are arrays of structs."""
+    return tuple(name for name, _ in struct_arrays(element))

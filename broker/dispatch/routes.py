@@ -76,9 +76,10 @@ class Route:
 
     keeps_request: a pending answer may need its request, to say for each item in it that it failed. A Produce
     request is never kept, because its records are views of a buffer that is used again. keeps_frame: see
-    `ServedApi`. plain_bytes: a frame up to this size is decoded and handled in one go. memory_bytes: the
-    memory that the arrays of a longer one may take. remembers: remembers plain requests for the fast lane, if
-    the API has one.
+    `ServedApi`. plain_bytes: a frame up to this size is decoded and handled in one go. is_plain: says so of a
+    short request that is longer than that; None if it is not to be asked. memory_bytes: the memory that the
+    arrays of one may take that is not plain. remembers: remembers plain requests for the fast lane, if the
+    API has one.
     """
 
     __slots__ = (
@@ -90,6 +91,7 @@ class Route:
         "flexible",
         "handler",
         "has_throttle_time",
+        "is_plain",
         "is_produce",
         "keeps_frame",
         "keeps_request",
@@ -132,7 +134,11 @@ class Route:
         self.memory_bytes = registration.memory_bytes or (
             ONE_STEP_MEMORY_BYTES if self.turns is None else REQUEST_MEMORY_BYTES
         )
-        self.plain_bytes = _plain_bytes(described.request, version, has_turns=self.turns is not None)
+        plain = registration.plain
+        self.is_plain: Callable[[Any, int], bool] | None = plain if callable(plain) else None
+        self.plain_bytes = (
+            _plain_bytes(described.request, version, has_turns=self.turns is not None) if plain is True else 0
+        )
 
 
 class Routes:

@@ -33,6 +33,9 @@ _log = logging.getLogger("barnabas.replicas")
 NO_LAG: Final = -1
 """The lag that is answered for a log on the disk that is no replica of this broker."""
 
+_LOGS_AT_ONCE: Final = 200
+"""The number of logs that are looked at between two turns."""
+
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
 Replica = DescribeLogDirsResponse.DescribeLogDirsPartition
@@ -56,7 +59,7 @@ def handle(
             for index in topic.partitions:
                 wanted.add((topic.topic, index))
                 yield None
-    lying = _replicas_by_directory(services, wanted)
+    lying = yield from _replicas_by_directory(services, wanted)
     results = []
     for directory in services.logs.directories:
         path = directory.absolute_path
@@ -77,11 +80,13 @@ def handle(
 
 def _replicas_by_directory(
     services: DescribeLogDirsServices, wanted: set[tuple[str, int]] | None
-) -> dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]]:
+) -> Turns[dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]]]:
     """The replicas that were asked for, or all, by directory and topic."""
     found: dict[str, dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]]] = {}
     hosted = services.replicas.by_name
-    for key, log in services.logs.logs.items():
+    for number, (key, log) in enumerate(list(services.logs.logs.items()), 1):
+        if number % _LOGS_AT_ONCE == 0:
+            yield None
         home = services.logs.directory_of(*key)
         if home is None or (wanted is not None and key not in wanted):
             continue

@@ -46,6 +46,9 @@ LAST_VERSION_WITH_CLUSTER_OPERATIONS: Final = 10
 FIRST_VERSION_WITH_IDS: Final = 10
 FIRST_VERSION_BY_ID: Final = 12
 
+FEW_TOPICS: Final = 10
+"""The number of topics that are answered for in one go. Each may have thousands of partitions."""
+
 TopicPart = MetadataResponse.MetadataResponseTopic
 Parts = Iterator[MetadataResponse.MetadataResponseTopic | None]
 """Topics of the answer, and None where a turn may end without one."""
@@ -67,6 +70,12 @@ class _Picture(NamedTuple):
 
     def of(self, image: TopicImage) -> MetadataResponse.MetadataResponseTopic:
         return self.view.topic(image, self.wording)
+
+
+def is_plain(request: MetadataRequest, version: int) -> bool:
+    """Whether a request asks for a few topics or none. One for all topics is the shortest of all."""
+    topics = request.topics
+    return topics is not None and len(topics) <= FEW_TOPICS and (version > 0 or bool(topics))
 
 
 @in_turns

@@ -73,6 +73,14 @@ Make = Callable[[FetchedTopic], Any]
 """Makes the struct of the response from a topic's offsets; None leaves the topic out."""
 
 
+def is_plain(request: OffsetFetchRequest, version: int) -> bool:
+    """Whether a request names all partitions that it asks for, as consumers do. A group may have any number
+    of them."""
+    if version < SEVERAL_GROUPS_SINCE:
+        return request.topics is not None
+    return all(group.topics is not None for group in request.groups)
+
+
 @in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: OffsetFetchRequest

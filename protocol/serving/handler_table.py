@@ -34,6 +34,8 @@ class ServedApi(msgspec.Struct, Generic[S_contra], frozen=True):
     turns: the same handler as a generator function, if it has turns (`protocol.serving.turns`). memory_bytes:
     the memory that the arrays of a long request may take once they are decoded, if that is less than usual.
     keeps_frame: the handler passes requests on as they were received, and finds their bytes in its context.
+    plain: whether a short request is served in one go. It is not where a short name, or none at all, may
+    stand for much; a function of a request and its version says so where that depends on the request.
     """
 
     api_key: ApiKey
@@ -43,6 +45,7 @@ class ServedApi(msgspec.Struct, Generic[S_contra], frozen=True):
     turns: Callable[..., Turns[Any]] | None = None
     memory_bytes: int | None = None
     keeps_frame: bool = False
+    plain: bool | Callable[[Any, int], bool] = True
 
 
 def serve(
@@ -52,11 +55,13 @@ def serve(
     versions: tuple[int, int] | None = None,
     memory_bytes: int | None = None,
     keeps_frame: bool = False,
+    plain: bool | Callable[[Any, int], bool] = True,
 ) -> ServedApi[S]:
     """A row of the table. versions: the lowest and the highest version served; all stable ones of the API if
-    left out. memory_bytes, keeps_frame: see `ServedApi`."""
+    left out. memory_bytes, keeps_frame, plain: see `ServedApi`."""
     low, high = versions or api(key).stable_versions
-    return ServedApi(key, low, high, handler, getattr(handler, "turns", None), memory_bytes, keeps_frame)
+    turns = getattr(handler, "turns", None)
+    return ServedApi(key, low, high, handler, turns, memory_bytes, keeps_frame, plain)
 
 
 class HandlerTable:

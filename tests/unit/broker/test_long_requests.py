@@ -65,9 +65,11 @@ class Client:
 class Desk:
     """A dispatcher with a handler in turns and one in one go, which take as long as the test says."""
 
-    def __init__(self, throttle: Any = None) -> None:
+    def __init__(self, throttle: Any = None, plain: Any = True) -> None:
         self.rig = Rig()
         self.element_ms = 0.0
+        self.members: list[DescribeGroupsResponse.DescribedGroupMember] = []
+        """The members of each group."""
         self.handled: list[str] = []
         self.ended: list[str] = []
         """One word for each handler in turns that has ended, whichever way."""
@@ -75,7 +77,7 @@ class Desk:
         self.result: Callable[[], Any] = DescribeGroupsResponse
         self.pendings: list[Pending[DeleteGroupsResponse]] = []
         rows = (
-            serve(ApiKey.DESCRIBE_GROUPS, self._describe()),
+            serve(ApiKey.DESCRIBE_GROUPS, self._describe(), plain=plain),
             serve(ApiKey.DELETE_GROUPS, self._delete()),
             serve(ApiKey.HEARTBEAT, self._heartbeat()),
             serve(ApiKey.PRODUCE, self._produce()),
@@ -99,7 +101,8 @@ class Desk:
                     self.before(name)
                     self.handled.append(name)
                     self.rig.clock.move(self.element_ms)
-                    yield Group(group_id=name, error_code=15 if name.startswith("f") else 0)
+                    error_code = 15 if name.startswith("f") else 0
+                    yield Group(group_id=name, error_code=error_code, members=self.members)
                 return self.result()
             finally:
                 self.ended.append("ended")
@@ -504,6 +507,44 @@ def test_an_answer_without_bound_is_given_up(
     assert reason in caplog.text
     assert desk.ended == ["ended"]
     assert desk.rig.memory.used_bytes == 0
+
+
+def test_a_few_large_elements_are_given_up_before_they_are_copied(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may refer to one object, and are no answer's length before they are joined."""
+    monkeypatch.setattr(long_answer, "ANSWER_BYTES", 5_000_000)
+    desk.members = [DescribeGroupsResponse.DescribedGroupMember("m", member_assignment=b"a" * 100_000)]
+    client = Client(desk)
+    client.ask(names(MEDIUM))
+    assert "would be longer than 5000000 bytes" in str(client.wire.closed)
+    assert len(desk.handled) == long_answer.ELEMENTS_AT_ONCE / 2, "an element with another one in it is two"
+    assert desk.rig.memory.used_bytes == 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 50])
+def test_a_short_request_that_may_stand_for_much_is_served_in_turns(count: int) -> None:
+    desk = Desk(plain=False)
+    desk.element_ms = 1
+    client = Client(desk)
+    client.ask(names(count))
+    assert len(desk.handled) == min(count, LONG_TURN_MS + 1)
+    desk.rig.timers.run_soon()
+    assert client.answers == [(7, in_one_go(names(count)))]
+    assert desk.rig.memory.used_bytes == 0
+
+
+@pytest.mark.parametrize(("count", "is_plain"), [(0, True), (10, True), (11, False), (MEDIUM, False)])
+def test_which_short_requests_are_served_in_one_go_is_for_their_api_to_say(
+    count: int, is_plain: bool
+) -> None:
+    desk = Desk(plain=lambda request, version: version == VERSION and len(request.groups) <= 10)
+    desk.element_ms = 1
+    client = Client(desk)
+    client.ask(names(count))
+    assert len(desk.handled) == (count if is_plain else LONG_TURN_MS + 1)
+    desk.rig.timers.run_soon()
+    assert client.answers == [(7, in_one_go(names(count)))]
 
 
 def test_a_throttle_holds_for_long_requests(desk: Desk) -> None:

@@ -20,13 +20,24 @@ from broker.handlers import (
 from broker.handlers.list_offsets import PARTITIONS_PER_STEP
 from broker.handlers.table import broker_handlers
 from broker.security.authorizer import AllowAll
-from config.limits import OFFSETS_PER_COMMIT
+from config.limits import LONG_TURN_MS, OFFSETS_PER_COMMIT
 from protocol.codec.compiler import decoder
+from protocol.codec.message import Message
 from protocol.errors import ErrorCode
-from protocol.framing import encode_response_frame
+from protocol.framing import encode_request_frame, encode_response_frame
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_records import DeleteRecordsRequest
+from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from protocol.messages.describe_producers import DescribeProducersRequest
+from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.list_config_resources import ListConfigResourcesRequest
+from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
+from protocol.messages.list_transactions import ListTransactionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
@@ -142,6 +153,68 @@ def test_the_answer_is_the_same_however_many_turns_it_takes(
     assert turns > 3
     assert dispatcher.metrics.failures == 0
     assert rig.memory.used_bytes == 0
+
+
+Offsets = OffsetFetchRequest
+Topics = MetadataRequest.MetadataRequestTopic
+NOT_PLAIN = {
+    "groups": (DescribeGroupsRequest(["g"]), 5),
+    "all groups": (ListGroupsRequest(), 5),
+    "consumer groups": (ConsumerGroupDescribeRequest(["g"]), 1),
+    "transactions": (DescribeTransactionsRequest(["x"]), 0),
+    "all transactions": (ListTransactionsRequest(), 1),
+    "producers": (DescribeProducersRequest([DescribeProducersRequest.TopicRequest("t", [0])]), 0),
+    "configs": (DescribeConfigsRequest([DescribeConfigsRequest.DescribeConfigsResource(4, "1")]), 4),
+    "all resources": (ListConfigResourcesRequest(), 1),
+    "all logs": (DescribeLogDirsRequest(None), 4),
+    "a page of topics": (DescribeTopicPartitionsRequest(), 0),
+    "metadata of all topics": (MetadataRequest(None), 12),
+    "metadata of all topics, first version": (MetadataRequest([]), 0),
+    "metadata of many topics": (MetadataRequest([Topics(name=str(n)) for n in range(11)]), 12),
+    "all offsets": (Offsets(group_id="g", topics=None), 7),
+    "all offsets of a group": (Offsets(groups=[Offsets.OffsetFetchRequestGroup("g", topics=None)]), 8),
+}
+PLAIN = {
+    "metadata of no topic": (MetadataRequest([]), 1),
+    "metadata of a few topics": (MetadataRequest([Topics(name=str(n)) for n in range(10)]), 12),
+    "offsets": (Offsets(group_id="g", topics=[Offsets.OffsetFetchRequestTopic("t", [0])]), 7),
+    "offsets of a group": (
+        Offsets(
+            groups=[
+                Offsets.OffsetFetchRequestGroup(
+                    "g", topics=[Offsets.OffsetFetchRequestTopics("t", partition_indexes=[0, 1])]
+                )
+            ]
+        ),
+        8,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "is_plain"),
+    [(*asked, False) for asked in NOT_PLAIN.values()] + [(*asked, True) for asked in PLAIN.values()],
+    ids=[*NOT_PLAIN, *PLAIN],
+)
+def test_what_a_short_name_may_stand_for_is_answered_in_turns(
+    request_: Message, version: int, is_plain: bool
+) -> None:
+    """Each look at the clock says that the turn is over."""
+    rig, wire = Rig(), RecordingWire()
+    dispatcher = Dispatcher(TABLE, Node().services, clock=rig.clock, authorizer=AllowAll(), lane=rig.lane)
+    read = rig.clock.monotonic_ns
+
+    def hurried() -> int:
+        rig.clock.move(LONG_TURN_MS + 1)
+        return read()
+
+    dispatcher.monotonic_ns = hurried
+    rig.service = dispatcher  # type: ignore[assignment]
+    rig.feed(encode_request_frame(request_, version, 7, "me"), rig.another(wire))
+    assert bool(wire.sent) == is_plain
+    rig.timers.run_soon()
+    assert wire.sent
+    assert dispatcher.metrics.failures == 0
 
 
 def test_metadata_is_one_picture() -> None:

@@ -89,6 +89,17 @@ def test_sizes_room_and_lag(rig: Directories) -> None:
     assert 0 < first.usable_bytes <= VOLUME_BYTES - size
 
 
+def test_many_logs_are_looked_at_in_turns(rig: Directories, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.topic("t", 5)
+    monkeypatch.setattr(describe_log_dirs, "_LOGS_AT_ONCE", 2)
+    everything = DescribeLogDirsRequest(None)
+    turns = describe_log_dirs.handle.turns(rig.services, rig.context(35, 5), everything)  # type: ignore[attr-defined]
+    next(turns)
+    rig.manager.create("new", 0, topic_id(9), LogConfig())
+    assert list(turns) == [None]
+    assert sum(len(topic.partitions) for each in rig.described().results for topic in each.topics) == 6
+
+
 def test_a_disk_that_cannot_be_asked(rig: Directories) -> None:
     rig.topic("t", 2)
     rig.disk.faults.append(Fault("space", path_part="/a", error=errno.EIO))
