@@ -43,7 +43,10 @@ three."""
 
 _FIRST_STEP_BYTES: Final = 64 * 1024
 _LARGEST_STEP_BYTES: Final = 4 * 1024 * 1024
-_GZIP_STEP_BYTES: Final = 4 * 1024
+"""The most that a library returns, and is given, at once: what is left of the input is copied each time."""
+GZIP_FIRST_BYTES: Final = 4 * 1024
+"""The bytes that a further gzip member is given at first, because what is behind its end is copied."""
+GZIP_MAGIC: Final = b"\x1f\x8b"
 GZIP_WINDOW_BITS: Final = 31
 XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 XERIAL_MAGIC: Final = XERIAL_HEADER[:8]
@@ -142,21 +145,20 @@ def _gzip(data: Buffer, level: int) -> bytes:
 def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
     stream = zlib.decompressobj(GZIP_WINDOW_BITS)
     view = memoryview(data)
-    position, step = 0, len(view)
+    position, step = 0, _LARGEST_STEP_BYTES
 
     def read(at_most: int) -> bytes:
         nonlocal stream, position, step
         while True:
             if stream.eof:
-                if view[position : position + 2].tobytes() != b"\x1f\x8b":
+                if view[position : position + 2].tobytes() != GZIP_MAGIC:
                     return b""  # padding or other bytes after the last gzip member, which Kafka ignores
-                stream, step = zlib.decompressobj(GZIP_WINDOW_BITS), _GZIP_STEP_BYTES
+                stream, step = zlib.decompressobj(GZIP_WINDOW_BITS), GZIP_FIRST_BYTES
             given = view[position : position + step]
             piece = stream.decompress(given, at_most)
-            # What is behind the end of a member is copied, so further members are given a little at first.
             left = stream.unused_data if stream.eof else stream.unconsumed_tail
             taken = len(given) - len(left)
-            position, step = position + taken, 2 * step
+            position, step = position + taken, min(2 * step, _LARGEST_STEP_BYTES)
             if piece:
                 return piece
             if not stream.eof and not taken:
@@ -186,17 +188,20 @@ def _unlz4(data: Buffer, limit_bytes: int) -> bytes:
     import lz4.frame as lz4  # imported at the first lz4 batch
 
     stream = lz4.LZ4FrameDecompressor()
-    rest: Buffer = data
+    view, position = memoryview(data), 0
 
     def read(at_most: int) -> bytes:
-        nonlocal rest
+        nonlocal position
         while not stream.eof:
-            piece: bytes = stream.decompress(rest, max_length=at_most)
-            rest = b""
+            given: Buffer = b""
+            if stream.needs_input:
+                given = view[position : position + _LARGEST_STEP_BYTES]
+                position += len(given)
+                if not given:
+                    raise damaged("lz4", "the data ends within the frame")
+            piece: bytes = stream.decompress(given, max_length=at_most)
             if piece:
                 return piece
-            if stream.needs_input and not stream.eof:
-                raise damaged("lz4", "the data ends within the frame")
         return b""
 
     try:

@@ -20,6 +20,8 @@ from typing import Final, TypeAlias
 from protocol.errors import InvariantViolated
 from protocol.records.compression import (
     GZIP,
+    GZIP_FIRST_BYTES,
+    GZIP_MAGIC,
     GZIP_WINDOW_BITS,
     LZ4,
     NONE,
@@ -40,7 +42,11 @@ Source: TypeAlias = Callable[[int], bytes]
 """Reads on: the next bytes of a batch's records, at most so many, none at their end."""
 
 Pieces: TypeAlias = Generator[bytes | Callable[[], bytes | RecordsError], bytes | RecordsError | None, None]
-"""Yields bytes, or a call for a helper thread, whose result it is sent: it takes too long for a loop."""
+"""Yields bytes, or a call for a helper thread, whose result it is sent: it takes too long for a loop.
+
+An empty piece is a pause. There is one at least for each `STEP_BYTES` that are read, since any number of them
+may unfold into nothing.
+"""
 
 STEP_BYTES: Final = 32 * 1024
 """The number of bytes that are read, and decompressed, in one step."""
@@ -50,6 +56,10 @@ SMALL_AT_ONCE_BYTES: Final = 8 << 20
 
 _LONG_CALL_BYTES: Final = 256 * 1024
 """A snappy block that decompresses into more than this is decompressed by a helper thread."""
+
+_STARTS_PER_STEP: Final = 100
+"""The number of gzip members, or of headers of snappy streams, after which there is a pause if they are
+empty."""
 
 _BLOCK_LENGTH: Final = Struct(">I")
 _VARINT_BYTES: Final = 5
@@ -90,25 +100,29 @@ def _plain(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
 
 
 def _gzip(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
-    stream = zlib.decompressobj(GZIP_WINDOW_BITS)
-    rest = source(STEP_BYTES)
+    stream, members = zlib.decompressobj(GZIP_WINDOW_BITS), 1
+    held, position, step = source(STEP_BYTES), 0, STEP_BYTES
     try:
         while True:
-            piece = stream.decompress(rest, STEP_BYTES)
-            rest = stream.unconsumed_tail
+            given = held[position : position + step]
+            piece = stream.decompress(given, STEP_BYTES)
+            left = stream.unused_data if stream.eof else stream.unconsumed_tail
+            position, step = position + len(given) - len(left), STEP_BYTES
             if piece:
                 yield piece
             if stream.eof:
-                rest = stream.unused_data
-                if len(rest) < 2:
-                    rest += source(STEP_BYTES)
-                if not rest.startswith(b"\x1f\x8b"):
+                while len(held) - position < len(GZIP_MAGIC) and (more := source(STEP_BYTES)):
+                    held, position = held[position:] + more, 0
+                if not held.startswith(GZIP_MAGIC, position):
                     return  # padding or other bytes after the last gzip member, which Kafka ignores
-                stream = zlib.decompressobj(GZIP_WINDOW_BITS)
-            elif not piece and not rest:
-                rest = source(STEP_BYTES)
-                if not rest:
+                stream, members, step = zlib.decompressobj(GZIP_WINDOW_BITS), members + 1, GZIP_FIRST_BYTES
+                if members % _STARTS_PER_STEP == 0:
+                    yield b""
+            elif not piece and position == len(held):
+                held, position = source(STEP_BYTES), 0
+                if not held:
                     raise damaged("gzip", "the data ends within a member")
+                yield b""
     except zlib.error as error:
         raise damaged("gzip", error) from None
 
@@ -125,32 +139,53 @@ def _lz4(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
                 if not data:
                     raise damaged("lz4", "the data ends within the frame")
             piece: bytes = stream.decompress(data, max_length=STEP_BYTES)
-            if piece:
-                yield piece
+            yield piece
     except (RuntimeError, EOFError, ValueError) as error:
         raise damaged("lz4", error) from None
 
 
+class _Paused(Exception):
+    """Nothing has come of what was read."""
+
+
 class _Readable:
-    """The source of compressed bytes as a file object."""
+    """The source of compressed bytes as a file object that can be read once, and then when it is `ready`
+    again. In between it raises `_Paused`."""
 
-    __slots__ = ("read",)
+    __slots__ = ("_source", "ready")
 
-    def __init__(self, read: Source) -> None:
-        self.read = read
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.ready = True
+
+    def read(self, count: int) -> bytes:
+        if not self.ready:
+            raise _Paused
+        self.ready = False
+        return self._source(count)
 
 
 def _zstd(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
     import zstandard  # imported at the first zstd batch
 
     window_bytes = min(at_once_bytes, ZSTD_LARGEST_WINDOW_BYTES)
+    readable = _Readable(source)
     reader = zstandard.ZstdDecompressor(max_window_size=window_bytes).stream_reader(
-        _Readable(source),  # type: ignore[arg-type]  # all that is asked of a file is `read`
+        readable,  # type: ignore[arg-type]  # all that is asked of a file is `read`
         read_size=STEP_BYTES,
         read_across_frames=True,
     )
     try:
-        while piece := reader.read(STEP_BYTES):
+        while True:
+            readable.ready = True
+            try:
+                # It asks for more only as long as it has nothing to return, so nothing is lost in a pause.
+                piece = reader.read1(STEP_BYTES)
+            except _Paused:
+                yield b""
+                continue
+            if not piece:
+                return
             yield piece
     except zstandard.ZstdError as error:
         if window_bytes < ZSTD_LARGEST_WINDOW_BYTES and "too much memory" in str(error):
@@ -163,10 +198,13 @@ def _snappy(source: Source, limit_bytes: int, at_once_bytes: int) -> _Found:
     if not rest.peek(len(XERIAL_HEADER)).startswith(XERIAL_MAGIC):
         yield from _snappy_block(rest, None, 0, limit_bytes, at_once_bytes)
         return
-    taken = 0
+    taken = headers = 0
     while start := rest.peek(len(XERIAL_MAGIC)):
         if start == XERIAL_MAGIC:  # streams may follow one another
             yield from rest.take(len(XERIAL_HEADER))
+            headers += 1
+            if headers % _STARTS_PER_STEP == 0:
+                yield b""
             continue
         if len(start) < _BLOCK_LENGTH.size:
             raise damaged("snappy", "the data ends within the length of a block")
@@ -207,23 +245,24 @@ def _or_problem(call: Callable[[], bytes]) -> bytes | RecordsError:
 class _Input:
     """A source whose next bytes can be looked at before they are taken."""
 
-    __slots__ = ("_held", "_source")
+    __slots__ = ("_held", "_position", "_source")
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._held = b""
+        self._position = 0
 
     def peek(self, count: int) -> bytes:
         """The next `count` bytes without taking them; fewer only at the end of the source. `count` should be
         small."""
-        while len(self._held) < count and (more := self._source(STEP_BYTES)):
-            self._held += more
-        return self._held[:count]
+        while len(self._held) - self._position < count and (more := self._source(STEP_BYTES)):
+            self._held, self._position = self._held[self._position :] + more, 0
+        return self._held[self._position : self._position + count]
 
     def take(self, count: int) -> Generator[bytes, None, bytes]:
         """The next bytes, fewer only at the end; a pause (an empty piece) after each step."""
-        parts = [self._held[:count]]
-        self._held = self._held[count:]
+        parts = [self._held[self._position : self._position + count]]
+        self._position += len(parts[0])
         missing = count - len(parts[0])
         while missing and (more := self._source(min(STEP_BYTES, missing))):
             parts.append(more)

@@ -83,6 +83,8 @@ def test_streams_behind_each_other() -> None:
         assert b"".join(pieces(codec, packed)) == first + second == decompress(codec, packed, LIMIT)
     rubbish = compress(GZIP, first) + bytes(100)
     assert b"".join(pieces(GZIP, rubbish, step=1)) == first == decompress(GZIP, rubbish, LIMIT)
+    members = compress(GZIP, b"a") + compress(GZIP, bytes(10_000)) + compress(GZIP, b"b")
+    assert b"".join(pieces(GZIP, members, step=1)) == b"a" + bytes(10_000) + b"b"
     small_blocks = XERIAL_HEADER + b"".join(
         len(block).to_bytes(4, "big") + block for block in (b"\x00", b"\x01\x00a", b"\x02\x04bc")
     )
@@ -182,6 +184,50 @@ def test_a_codec_that_nobody_has_defined() -> None:
         list(pieces(6, b""))
 
 
-def test_gzip_members_of_nothing() -> None:
-    empty = zlib.compressobj(9, zlib.DEFLATED, 31).flush()
-    assert b"".join(pieces(GZIP, empty * 3, step=1)) == b""
+EMPTY_MEMBER = zlib.compressobj(9, zlib.DEFLATED, 31).flush()
+EMPTY_FRAME = zstandard.ZstdCompressor().compress(b"")
+NOTHING = {
+    "members": (GZIP, b"", EMPTY_MEMBER, b"", 100),
+    "a long file name": (GZIP, b"\x1f\x8b\x08\x08" + bytes(6), b"n", b"\0" + EMPTY_MEMBER[10:], 0),
+    "stored blocks": (GZIP, EMPTY_MEMBER[:10], b"\0\0\0\xff\xff", EMPTY_MEMBER[10:], 0),
+    "headers of streams": (SNAPPY, b"", XERIAL_HEADER, b"", 100),
+    "blocks of nothing": (SNAPPY, XERIAL_HEADER, b"\0\0\0\1\0", b"", 0),
+    "lz4 blocks": (LZ4, compress(LZ4, b"")[:-4], b"\0\0\0\x80", bytes(4), 0),
+    "frames": (ZSTD, b"", EMPTY_FRAME, b"", 0),
+    "skippable frames": (ZSTD, b"", b"\x50\x2a\x4d\x18" + bytes(4), b"", 0),
+    "zstd blocks": (ZSTD, b"\x28\xb5\x2f\xfd\0\x58", bytes(3), b"\1\0\0", 0),
+}
+"""By name: codec, what comes first, what is repeated, what comes last, and after how many repetitions there
+is a pause even if nothing is read; 0 if there need not be one."""
+
+
+@pytest.mark.parametrize(("codec", "first", "repeated", "last", "between"), NOTHING.values(), ids=NOTHING)
+def test_what_unfolds_into_nothing_pauses_as_often_as_it_reads(
+    codec: int, first: bytes, repeated: bytes, last: bytes, between: int
+) -> None:
+    count = 10 * STEP_BYTES // len(repeated)
+    data = first + repeated * count + last
+    assert decompress(codec, data, LIMIT) == b""
+    read = most = pauses = 0
+    source = portions(data, lambda: STEP_BYTES)
+
+    def counted(at_most: int) -> bytes:
+        nonlocal read, most
+        read += 1
+        most = max(most, read)
+        return source(at_most)
+
+    for piece in unfold(codec, counted, LIMIT):
+        assert piece == b""
+        pauses, read = pauses + 1, 0
+    assert most <= 2
+    assert pauses >= (count // between if between else 10)
+
+
+def test_what_comes_behind_nothing_is_not_lost() -> None:
+    plain = mixed(100_000, 7)
+    skipped = b"\x50\x2a\x4d\x18" + (2 * STEP_BYTES).to_bytes(4, "little") + bytes(2 * STEP_BYTES)
+    for codec, nothing in ((GZIP, EMPTY_MEMBER * 5000), (SNAPPY, XERIAL_HEADER * 5000), (ZSTD, skipped)):
+        packed = nothing + compress(codec, plain) + nothing + compress(codec, plain)
+        for step in (1000, STEP_BYTES):
+            assert b"".join(pieces(codec, packed, step=step)) == 2 * plain
