@@ -54,6 +54,8 @@ LOG_APPEND_TIME_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
+_KEPT_BITS: Final = CODEC_MASK | TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT
+"""The attributes that stay as they are when the timestamps change."""
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -203,15 +205,16 @@ def patch_timestamps(
     """Set the largest timestamp and the timestamp type, and return the new checksum.
 
     With LogAppendTime readers take the maximum for every record; base timestamp and deltas stay as they are.
-    Nothing is written if both already have these values (then the stored checksum is returned).
+    Nothing is written if both already have these values (then the stored checksum is returned); if they have
+    not, bits of the attributes that mean nothing are cleared, as in Kafka.
     """
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + 21)
     (current,) = _OFFSET.unpack_from(buffer, position + 35)
-    wanted = attributes | LOG_APPEND_TIME_BIT if log_append_time else attributes & ~LOG_APPEND_TIME_BIT
-    if wanted == attributes and current == max_timestamp:
+    wanted_bit = LOG_APPEND_TIME_BIT if log_append_time else 0
+    if wanted_bit == attributes & LOG_APPEND_TIME_BIT and current == max_timestamp:
         (stored,) = _CRC.unpack_from(buffer, position + 17)
         return int(stored)
-    _ATTRIBUTES.pack_into(buffer, position + 21, wanted)
+    _ATTRIBUTES.pack_into(buffer, position + 21, attributes & _KEPT_BITS | wanted_bit)
     _OFFSET.pack_into(buffer, position + 35, max_timestamp)
     return seal(buffer, position, size_bytes)
 

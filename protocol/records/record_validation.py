@@ -22,13 +22,13 @@ from protocol.records.errors import (
     RecordsError,
 )
 from protocol.records.header import (
-    CODEC_MASK,
     HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD_BYTES,
     MAGIC,
     NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     ReadBuffer,
     patch_offset_and_epoch,
@@ -108,11 +108,10 @@ def judge_records(
         or (not rules.log_append_time and not _within_bounds(header, walked, rules, now_ms))
     ):
         yield from _refuse_offending_records(plain, header, rules, now_ms, claims_append_time)
-    must_rebuild = not walked.offsets_are_sequential
-    if must_rebuild:
+    is_recompressed = rules.codec is not None and rules.codec != header.codec
+    must_rebuild = is_recompressed or not walked.offsets_are_sequential
+    if must_rebuild and (claims_append_time or not walked.offsets_are_sequential):
         plain = yield from _renumbered(plain, header)
-    if rules.codec is not None and rules.codec != header.codec:
-        must_rebuild = True
     if rules.log_append_time:
         return ValidatedBatch(header, now_ms, header.last_offset_delta, True, True, must_rebuild, plain)
     if claims_append_time:
@@ -126,6 +125,9 @@ def judge_records(
 
 def rebuild_in_steps(batch: ValidatedBatch, rules: ValidationRules) -> Steps[bytearray]:
     """The batch anew, in the topic's codec and with offset deltas 0, 1, 2 …; base offset 0, no leader epoch.
+
+    Of its attributes only that it is part of a transaction is taken over, as in Kafka: a delete horizon is
+    for the cleaner to set, and other bits mean nothing.
 
     `batch` may still refer to the request's buffer. Raises BatchTooLarge if the topic's codec makes it larger
     than `max.message.bytes`.
@@ -143,14 +145,15 @@ def rebuild_in_steps(batch: ValidatedBatch, rules: ValidationRules) -> Steps[byt
             f"Message batch size is {size_bytes} bytes in append to partition {rules.partition_name}, which "
             f"exceeds the maximum configured size of {rules.max_message_bytes}."
         )
-    attributes = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME_BIT) | codec
+    attributes = header.attributes & TRANSACTIONAL_BIT | codec
     if batch.log_append_time:
         attributes |= LOG_APPEND_TIME_BIT
+    base_timestamp = header.max_timestamp if header.timestamp_type else header.base_timestamp
     rebuilt = bytearray(HEADER_BYTES)
     HEADER.pack_into(
         rebuilt, 0,
         0, size_bytes - LOG_OVERHEAD_BYTES, -1, MAGIC, 0, attributes,
-        header.record_count - 1, header.base_timestamp, batch.max_timestamp,
+        header.record_count - 1, base_timestamp, batch.max_timestamp,
         header.producer_id, header.producer_epoch, header.base_sequence, header.record_count,
     )  # fmt: skip
     rebuilt += section
@@ -254,14 +257,16 @@ def _fault_of(
 def _renumbered(plain: Plain, header: BatchHeader) -> Steps[bytearray]:
     """The records with offset deltas 0, 1, 2 … in the order in which they stand.
 
-    What stands behind the offset delta is copied as it is.
+    Those of a batch that claims to be of append time all have its largest timestamp, which becomes the base
+    timestamp. What stands behind the offset delta is copied as it is.
     """
+    claims_append_time = header.timestamp_type != 0
     view, renumbered = memoryview(plain), bytearray()
     for index, front in enumerate(record_fronts(plain, header.record_count)):
         if index % _FRONTS_PER_SLICE == _FRONTS_PER_SLICE - 1:
             yield None
         start = bytearray(1)  # attributes
-        append_signed(start, _timestamp_of(front, header) - header.base_timestamp)
+        append_signed(start, 0 if claims_append_time else front.timestamp_delta)
         append_signed(start, index)
         append_signed(renumbered, len(start) + front.end - front.behind_offset_delta)
         renumbered += start

@@ -8,7 +8,14 @@ from protocol.errors import InvariantViolated
 from protocol.records.builder import LOG_APPEND_TIME, BatchBuilder, SimpleRecord, build_batch
 from protocol.records.compression import CODECS
 from protocol.records.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
-from protocol.records.header import is_intact, read_header, seal
+from protocol.records.header import (
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME_BIT,
+    TRANSACTIONAL_BIT,
+    is_intact,
+    read_header,
+    seal,
+)
 from protocol.records.reader import records
 from protocol.records.record_validation import rebuild
 from protocol.records.validation import place, validate_client_batch
@@ -147,6 +154,62 @@ def test_recompression_and_append_time_together() -> None:
     assert is_intact(rebuilt, 0, header)
     assert (header.codec, header.timestamp_type, header.max_timestamp) == (4, LOG_APPEND_TIME, NOW)
     assert [record.timestamp for record in records(rebuilt)] == [NOW] * 4
+
+
+UNDEFINED_BITS = 0x7F80
+
+
+@pytest.mark.parametrize("meant", [0, TRANSACTIONAL_BIT])
+@pytest.mark.parametrize("sequential", [True, False])
+def test_a_rebuilt_batch_has_no_delete_horizon_and_no_undefined_bits(meant: int, sequential: bool) -> None:
+    """The cleaner would drop its tombstones at once, as if `delete.retention.ms` had gone by."""
+    builder = BatchBuilder(producer_id=8, producer_epoch=1, base_sequence=0)
+    builder.append(b"k", None, NOW)
+    builder.append(b"l", None, NOW, offset_delta=1 if sequential else 5)
+    batch = builder.build()
+    batch[21:23] = (UNDEFINED_BITS | DELETE_HORIZON_BIT | meant).to_bytes(2)
+    batch[23:27] = (1).to_bytes(4)
+    seal(batch, 0, len(batch))
+    rule = rules(compacted=True, codec=1 if sequential else None)
+    rebuilt = rebuild(judge(batch, rule), rule, 70, 4)
+    header = read_header(rebuilt)
+    assert is_intact(rebuilt, 0, header)
+    assert header.attributes == meant | (1 if sequential else 0)
+    assert header.base_timestamp == NOW
+    assert [record.offset for record in records(rebuilt)] == [70, 71]
+
+
+def test_new_timestamps_clear_undefined_bits_and_nothing_else() -> None:
+    """Kafka makes the attributes anew, with the delete horizon, if the largest timestamp is another one."""
+    for claimed, attributes in ((NOW + 3, UNDEFINED_BITS | 0x50), (NOW + 500, 0x50)):
+        batch = some(producer_id=8, producer_epoch=1, base_sequence=0)
+        batch[21:23] = (UNDEFINED_BITS | DELETE_HORIZON_BIT | TRANSACTIONAL_BIT).to_bytes(2)
+        batch[35:43] = claimed.to_bytes(8)
+        seal(batch, 0, len(batch))
+        place(batch, 0, judge(batch, rules(), walk=True), 0, 0)
+        header = read_header(batch)
+        assert is_intact(batch, 0, header)
+        assert (header.attributes, header.max_timestamp) == (attributes, NOW + 3)
+
+
+@pytest.mark.parametrize("base", [10, -(1 << 63), (1 << 63) - 11])
+@pytest.mark.parametrize("sequential", [True, False])
+def test_records_that_claim_append_time_keep_it_when_they_are_rebuilt(base: int, sequential: bool) -> None:
+    builder = BatchBuilder()
+    builder.append(b"k", b"v", 10)
+    builder.append(b"l", b"w", 20, offset_delta=1 if sequential else 5)
+    batch = builder.build()
+    batch[21:23] = LOG_APPEND_TIME_BIT.to_bytes(2)
+    batch[23:27] = (1).to_bytes(4)
+    batch[27:43] = base.to_bytes(8, signed=True) + (NOW - 500).to_bytes(8)
+    seal(batch, 0, len(batch))
+    rule = rules(before_max_ms=1000, codec=4)
+    rebuilt = rebuild(judge(batch, rule), rule, 70, 4)
+    header = read_header(rebuilt)
+    assert is_intact(rebuilt, 0, header)
+    assert (header.attributes, header.max_timestamp) == (4, NOW - 500)
+    found = [(record.offset, record.timestamp, record.key) for record in records(rebuilt)]
+    assert found == [(70, NOW - 500, b"k"), (71, NOW - 500, b"l")]
 
 
 @pytest.mark.parametrize("codec", [0, 1, 4])
