@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from config import listeners
 from config.catalogue import BROKER, broker_definition, broker_synonyms
 from config.definition import PER_BROKER, READ_ONLY, Definition
@@ -274,11 +276,12 @@ class BrokerConfig:
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
         """The addresses at which other nodes reach this controller: the advertised ones, or else those of its
-        listeners."""
+        listeners. One of these that is bound to 0.0.0.0 has an empty host, which becomes this host's name."""
         names = self.controller_listener_names
         told = tuple(endpoint for endpoint in self._advertised() if endpoint.listener in names)
         told_names = [endpoint.listener for endpoint in told]
-        return told + tuple(own for own in self.controller_listeners if own.listener not in told_names)
+        inherited = [own for own in self.controller_listeners if own.listener not in told_names]
+        return told + tuple(replace(own, host="") if own.host == "0.0.0.0" else own for own in inherited)
 
     def _advertised(self) -> tuple[Endpoint, ...]:
         texts = self.items("advertised.listeners")

@@ -7,6 +7,7 @@ broker cannot give it, because an open broker is not what that file means.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from config.broker_config import BrokerConfig
@@ -65,8 +66,8 @@ def check_security_served(config: BrokerConfig) -> None:
 
 def _check_listeners(config: BrokerConfig) -> None:
     known = config.listener_protocols
-    inter_broker = config.inter_broker_listener_name
     if config.is_set("inter.broker.listener.name"):
+        inter_broker = config.inter_broker_listener_name
         _require(
             not config.is_set("security.inter.broker.protocol"),
             "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.",
@@ -83,21 +84,28 @@ def _check_listeners(config: BrokerConfig) -> None:
             f"early.start.listeners contains listener {name.upper()}, but this is not contained in listeners "
             "or controller.listener.names",
         )
-    if not config.is_broker:
-        return
+    if config.is_broker:
+        _check_broker_listeners(config, names)
+    _require(
+        all(
+            endpoint.host != "0.0.0.0"
+            for endpoint in (*config.advertised_listeners, *config.advertised_controller_listeners)
+        ),
+        "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
+    )
+
+
+def _check_broker_listeners(config: BrokerConfig, names: Sequence[str]) -> None:
+    """names: those of all listeners."""
     told = config.advertised_listeners
     _require(
         bool(told),
         "There must be at least one broker advertised listener."
         + (" Perhaps all listeners appear in controller.listener.names?" if config.is_controller else ""),
     )
-    _require(
-        all(endpoint.host != "0.0.0.0" for endpoint in (*told, *config.advertised_controller_listeners)),
-        "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
-    )
     options = [endpoint.listener for endpoint in told]
     _require(
-        inter_broker in options,
+        config.inter_broker_listener_name in options,
         "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid "
         f"options based on currently configured listeners are {','.join(options)}",
     )

@@ -171,7 +171,7 @@ class Formatter(msgspec.Struct, frozen=True):
     def _endpoints(self) -> Endpoints:
         """The addresses of this controller. One that is bound to every interface or to any port is corrected
         at the start."""
-        listeners = self.config.controller_listeners
+        listeners = self.config.advertised_controller_listeners
         if not listeners:
             raise FormatRefused(
                 "The node has no controller listener: --standalone needs process.roles with controller, and "

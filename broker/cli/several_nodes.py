@@ -252,6 +252,7 @@ def _format(configs: Sequence[BrokerConfig], new_cluster_id: str | None) -> None
 
 def _voter(config: BrokerConfig, directory_id: bytes) -> Voter:
     addresses = {
-        each.listener: Address(each.host or "localhost", each.port) for each in config.controller_listeners
+        each.listener: Address(each.host or "localhost", each.port)
+        for each in config.advertised_controller_listeners
     }
     return Voter(ReplicaKey(config.node_id, directory_id), MappingProxyType(addresses))

@@ -121,6 +121,13 @@ def test_listeners_in_every_form() -> None:
     assert config.inter_broker_listener_name == "INTERNAL"
 
 
+@pytest.mark.parametrize(("bound", "reached"), [("0.0.0.0", ""), ("[::]", "[::]"), ("", "")])
+def test_a_controller_on_all_interfaces_is_reached_by_the_name_of_its_host(bound: str, reached: str) -> None:
+    config = broker(listeners=f"PLAINTEXT://localhost:9092,CONTROLLER://{bound}:9093")
+    told = [str(endpoint) for endpoint in config.advertised_controller_listeners]
+    assert told == [f"CONTROLLER://{reached}:9093"]
+
+
 def test_a_listener_is_advertised_only_if_it_listens() -> None:
     with pytest.raises(ConfigError, match="must be equal to or a subset of the ones defined in listeners"):
         broker(

@@ -76,6 +76,25 @@ def test_a_formatted_directory_has_identity_levels_and_a_first_voter() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("listener", "advertised", "address"),
+    [
+        ("CONTROLLER://0.0.0.0:9093", None, ("localhost", 9093)),
+        ("CONTROLLER://:9093", None, ("localhost", 9093)),
+        ("CONTROLLER://0.0.0.0:9093", "CONTROLLER://one.example:19093", ("one.example", 19093)),
+    ],
+)
+def test_the_first_voter_has_an_address_that_others_can_reach(
+    listener: str, advertised: str | None, address: tuple[str, int]
+) -> None:
+    files = MemoryFiles()
+    told = {} if advertised is None else {"advertised__listeners": advertised}
+    assert format_(files, process__roles="controller", listeners=listener, **told)[0] == 0
+    voters = read_snapshot(files, f"{METADATA_LOG}/{snapshot_name(SnapshotId(0, 0))}").voters
+    assert voters is not None
+    assert [(e.host, e.port) for e in voters.voters[0].endpoints] == [address]
+
+
 def test_what_was_formatted_survives_a_power_cut() -> None:
     files = MemoryFiles()
     format_(files)
