@@ -128,7 +128,10 @@ def _add_storage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     format_.add_argument("-c", "--config", required=True, metavar="FILE", help="server.properties, or YAML")
     format_.add_argument("-t", "--cluster-id", required=True, metavar="ID", help="see random-uuid")
     format_.add_argument(
-        "--standalone", "-s", action="store_true", help="a quorum of this one controller (the default)"
+        "--standalone",
+        "-s",
+        action="store_true",
+        help="a quorum of this one controller (the default where the file names one bootstrap server)",
     )
     format_.add_argument(
         "--initial-controllers",

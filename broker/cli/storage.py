@@ -36,6 +36,11 @@ from storage.meta_properties import META_PROPERTIES_FILE, MalformedMetaPropertie
 DONE: Final = 0
 REFUSED: Final = 1
 
+_NO_WORD_OF_VOTERS: Final = (
+    "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
+    "--standalone, --initial-controllers, or --no-initial-controllers."
+)
+
 
 class StartRefused(Exception):
     """The node cannot be started as it was told to; the text is one line for the user."""
@@ -85,7 +90,7 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
 
 def wished_voters(options: argparse.Namespace, config: BrokerConfig) -> Sequence[Voter]:
     """The voters that --initial-controllers names. Raises FormatRefused for options that contradict each
-    other."""
+    other, and without any of them for a controller that may be one of several."""
     given = [
         name
         for name, value in (
@@ -104,9 +109,18 @@ def wished_voters(options: argparse.Namespace, config: BrokerConfig) -> Sequence
             f"You cannot specify {given[0]} and also set controller.quorum.voters: the voters are in the log "
             "or in the config, not in both"
         )
+    if not given and may_be_one_of_several(config):
+        raise FormatRefused(_NO_WORD_OF_VOTERS)
     if not options.initial_controllers:
         return ()
     return parse_initial_voters(options.initial_controllers, config.controller_listener_names[0])
+
+
+def may_be_one_of_several(config: BrokerConfig) -> bool:
+    """Whether the node is a controller whose config names others to look for, and no voters. Were each of
+    them formatted as the only voter, each would begin a cluster of its own."""
+    servers = config.items("controller.quorum.bootstrap.servers")
+    return config.is_controller and not config.quorum_voters and len(servers) > 1
 
 
 def _config(path: str, errors: TextIO) -> BrokerConfig | None:
@@ -248,12 +262,22 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
                 f"{path} is not empty and has no meta.properties: it is not a Kafka data directory, or it "
                 "was damaged. Name another log.dirs, or empty it"
             )
+    if config.metadata_log_directory in unformatted and may_be_one_of_several(config):
+        raise StartRefused(
+            f"{_NO_WORD_OF_VOTERS} A start cannot tell: format the directory first (barnabas storage format)"
+        )
     if known:
         cluster_id = known[0].cluster_id
     else:
         cluster_id = new_cluster_id or uuid_to_text(new_uuid(SystemRandomSource()))
     formatter = Formatter(
-        cluster_id, config, files, SystemClock(), SystemRandomSource(), ignore_formatted=bool(known)
+        cluster_id,
+        config,
+        files,
+        SystemClock(),
+        SystemRandomSource(),
+        standalone=config.is_controller,
+        ignore_formatted=bool(known),
     )
     format_at_start(formatter)
     return cluster_id

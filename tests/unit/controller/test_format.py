@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.storage import format_directories, show_info, wished_levels, wished_voters
+from broker.cli.storage import (
+    StartRefused,
+    format_directories,
+    identify,
+    show_info,
+    wished_levels,
+    wished_voters,
+)
 from broker.ports.files import RealFiles
 from config.ports import Files
 from controller.format import FormatRefused, Formatter, read_bootstrap_records
@@ -379,6 +386,41 @@ def test_a_broker_cannot_stand_alone() -> None:
     options = Namespace(standalone=True, initial_controllers=None, no_initial_controllers=False)
     with pytest.raises(FormatRefused, match=r"You can only use --standalone on a controller\."):
         wished_voters(options, one_node_config(**BROKER_ALONE))
+
+
+NO_OPTION = Namespace(standalone=False, initial_controllers=None, no_initial_controllers=False)
+THREE = {"controller__quorum__bootstrap__servers": "h1:9093,h2:9093,h3:9093"}
+UNCLEAR = (
+    r"^Because controller\.quorum\.voters is not set on this controller, you must specify one of the "
+    r"following: --standalone, --initial-controllers, or --no-initial-controllers\."
+)
+
+
+def test_a_controller_that_may_be_one_of_several_is_not_made_the_only_voter_by_default() -> None:
+    with pytest.raises(FormatRefused, match=UNCLEAR):
+        wished_voters(NO_OPTION, one_node_config(**THREE))
+    alone = Namespace(standalone=True, initial_controllers=None, no_initial_controllers=False)
+    assert wished_voters(alone, one_node_config(**THREE)) == ()
+    assert wished_voters(NO_OPTION, one_node_config()) == ()
+    assert wished_voters(NO_OPTION, one_node_config(**BROKER_ALONE | THREE)) == ()
+
+
+def test_a_start_does_not_make_it_the_only_voter_either(tmp_path: Path) -> None:
+    with pytest.raises(StartRefused, match=rf"{UNCLEAR} .*\(barnabas storage format\)$"):
+        identify(one_node_config(log__dirs=str(tmp_path / "a"), **THREE), may_format=True)
+    assert not (tmp_path / "a").exists()
+    format_(RealFiles(), log__dirs=str(tmp_path / "a"))
+    both = one_node_config(log__dirs=f"{tmp_path}/a,{tmp_path}/b", **THREE)
+    assert identify(both, may_format=True) == CLUSTER_ID
+
+
+def test_a_start_formats_a_broker_that_only_looks_for_the_quorum(tmp_path: Path) -> None:
+    config = one_node_config(log__dirs=str(tmp_path / "a"), **BROKER_ALONE)
+    assert identify(config, may_format=True, new_cluster_id=CLUSTER_ID) == CLUSTER_ID
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == [
+        "bootstrap.checkpoint",
+        "meta.properties",
+    ]
 
 
 def test_a_start_without_bootstrap_records_says_what_to_type() -> None:
