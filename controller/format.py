@@ -30,7 +30,6 @@ from controller.raft.snapshot_files import FORMAT_SNAPSHOT, write_snapshot
 from controller.raft.voters import Endpoints, Voter, VoterSet
 from protocol.codec.message import Message
 from protocol.metadata_log.cluster import FeatureLevelRecord
-from protocol.values import uuid_from_text
 from storage.file_names import partition_directory
 from storage.meta_properties import (
     META_PROPERTIES_FILE,
@@ -61,10 +60,10 @@ def read_bootstrap_records(config: BrokerConfig, files: Files) -> Sequence[Messa
 class Formatter(msgspec.Struct, frozen=True):
     """One call of `storage format`.
 
-    cluster_id is a UUID in text. standalone: the node becomes the one voter of a new quorum, unless
-    first_voters names its voters or the config does (`controller.quorum.voters`, kraft.version 0); without
-    all of these it finds the quorum by its config, and may join it. features: levels of other features than
-    metadata.version, where they are not the default ones.
+    cluster_id: any text, though most are UUIDs. standalone: the node becomes the one voter of a new quorum,
+    unless first_voters names its voters or the config does (`controller.quorum.voters`, kraft.version 0);
+    without all of these it finds the quorum by its config, and may join it. features: levels of other
+    features than metadata.version, where they are not the default ones.
     """
 
     cluster_id: str
@@ -85,12 +84,7 @@ class Formatter(msgspec.Struct, frozen=True):
 
     def run(self, output: TextIO) -> None:
         """Formats all log directories and says so. Raises FormatRefused and OSError."""
-        try:
-            uuid_from_text(self.cluster_id)
-        except ValueError as fault:
-            raise FormatRefused(
-                f"Cluster ID string {self.cluster_id} does not appear to be a valid UUID: {fault}"
-            ) from None
+        self._check_cluster_id()
         metadata_directory = self.config.metadata_log_directory
         directories = list(dict.fromkeys((*self.config.log_directories, metadata_directory)))
         found = formatted_directories(self.files, directories)
@@ -108,6 +102,14 @@ class Formatter(msgspec.Struct, frozen=True):
             return
         for path in todo:
             self._format(path, is_metadata=path == metadata_directory, output=output)
+
+    def _check_cluster_id(self) -> None:
+        if not self.cluster_id:
+            raise FormatRefused("You must specify the cluster id.")
+        try:
+            self.cluster_id.encode()
+        except UnicodeEncodeError:
+            raise FormatRefused(f"The cluster id {self.cluster_id!r} is not text in UTF-8.") from None
 
     def _check_identity(self, path: str, known: MetaProperties | None) -> None:
         if known is not None and (known.cluster_id, known.node_id) != (self.cluster_id, self.config.node_id):

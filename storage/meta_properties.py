@@ -14,20 +14,25 @@ tells several log directories of one node apart.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
+from config.errors import ConfigError
 from config.ports import Files
+from config.properties import read_properties
 from protocol.values import uuid_from_text, uuid_to_text
 
 META_PROPERTIES_FILE: Final = "meta.properties"
 
 _VERSION: Final = "1"
-_ESCAPED: Final = re.compile(r"\\(.)")
-_TO_ESCAPE: Final = re.compile(r"[\\:=#! ]")
+_ESCAPES: Final = MappingProxyType(
+    str.maketrans(
+        {"\t": r"\t", "\n": r"\n", "\r": r"\r", "\f": r"\f"} | {each: f"\\{each}" for each in "\\:=#!"}
+    )
+)
 
 
 class MalformedMetaProperties(Exception):
@@ -35,7 +40,7 @@ class MalformedMetaProperties(Exception):
 
 
 class MetaProperties(msgspec.Struct, frozen=True):
-    """The file's content. `directory_id` is None in files from before KIP-858."""
+    """The file's content. `cluster_id` is any text. `directory_id` is None in files from before KIP-858."""
 
     cluster_id: str
     node_id: int
@@ -49,7 +54,7 @@ def encode_meta_properties(properties: MetaProperties, now_ms: int) -> bytes:
     if properties.directory_id is not None:
         values["directory.id"] = uuid_to_text(properties.directory_id)
     lines = [f"{key}={_escaped(values[key])}" for key in sorted(values)]
-    return "\n".join(["#", f"#{date}", *lines, ""]).encode("latin-1", "backslashreplace")
+    return "\n".join(["#", f"#{date}", *lines, ""]).encode("ascii")
 
 
 def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
@@ -61,7 +66,10 @@ def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
         text = files.read_bytes(path).decode("latin-1")
     except FileNotFoundError:
         return None
-    values = dict(_pair(line) for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "#!")
+    try:
+        values = {setting.name: setting.text for setting in read_properties(text, path)}
+    except ConfigError as error:
+        raise MalformedMetaProperties(str(error)) from error
     version = values.get("version", "0")
     if version not in ("0", _VERSION):
         raise MalformedMetaProperties(f"{path} has version {version!r}; known are 0 and {_VERSION}")
@@ -80,9 +88,13 @@ def read_meta_properties(files: Files, path: str) -> MetaProperties | None:
 
 
 def _escaped(value: str) -> str:
-    return _TO_ESCAPE.sub(lambda found: "\\" + found.group(), value)
+    """The value as Java writes it. Letters beyond ASCII become escapes: Kafka writes them as UTF-8, but reads
+    ISO 8859-1."""
+    escaped = value.translate(_ESCAPES)
+    if escaped.startswith(" "):
+        escaped = f"\\{escaped}"
+    return "".join(each if " " <= each <= "~" else _as_escapes(each) for each in escaped)
 
 
-def _pair(line: str) -> tuple[str, str]:
-    key, _, value = line.partition("=")
-    return key.strip(), _ESCAPED.sub(r"\1", value.strip())
+def _as_escapes(letter: str) -> str:
+    return "".join(f"\\u{unit}" for unit in letter.encode("utf-16-be").hex(" ", 2).split())

@@ -148,11 +148,25 @@ def test_a_new_directory_beside_a_formatted_one_joins_it() -> None:
     assert files.listdir("/more") == ["meta.properties"]
 
 
-def test_a_cluster_id_is_a_uuid() -> None:
+@pytest.mark.parametrize("cluster_id", ["my-cluster", " a\\b #1:=! ", "Zürich 東京 🏰", "tab\tline\n"])
+def test_a_cluster_id_is_any_text(cluster_id: str) -> None:
     files = MemoryFiles()
-    code, _, errors = format_(files, "xyz")
-    assert code == 1
-    assert errors.startswith("Cluster ID string xyz does not appear to be a valid UUID")
+    assert format_(files, cluster_id)[0] == 0
+    properties = read_meta_properties(files, f"{DATA}/meta.properties")
+    assert properties is not None
+    assert properties.cluster_id == cluster_id
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "fault"),
+    [
+        ("", "You must specify the cluster id.\n"),
+        ("\udcff", "The cluster id '\\udcff' is not text in UTF-8.\n"),
+    ],
+)
+def test_a_cluster_id_that_is_no_text_is_refused(cluster_id: str, fault: str) -> None:
+    files = MemoryFiles()
+    assert format_(files, cluster_id) == (1, "", fault)
     assert not files.exists(DATA)
 
 

@@ -114,6 +114,19 @@ def test_meta_properties() -> None:
     assert read_meta_properties(with_file(old), "/file") == MetaProperties("abc", 3, None)
 
 
+def test_a_cluster_id_is_escaped_as_java_escapes_it() -> None:
+    """The lines are those of `kafka-storage format -t …`, but for letters beyond ASCII, which Kafka writes in
+    another encoding than it reads."""
+    for cluster_id, line in (
+        ("  ab ", rb"cluster.id=\  ab "),
+        ("a #=:! x\\", rb"cluster.id=a \#\=\:\! x\\"),
+        ("é🏰", rb"cluster.id=\u00e9\ud83c\udff0"),
+    ):
+        data = encode_meta_properties(MetaProperties(cluster_id, 1), 0)
+        assert line in data.splitlines()
+        assert read_meta_properties(with_file(data), "/file") == MetaProperties(cluster_id, 1)
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -121,6 +134,7 @@ def test_meta_properties() -> None:
         (b"version=1\nnode.id=1\n", "lacks cluster.id"),
         (b"version=1\ncluster.id=a\nbroker.id=1\n", "lacks node.id"),
         (b"version=1\ncluster.id=a\nnode.id=one\n", "bad value"),
+        (b"version=1\ncluster.id=\\u00\nnode.id=1\n", "Malformed"),
         (b"version=1\ncluster.id=a\nnode.id=1\ndirectory.id=%%%\n", "bad value"),
     ],
 )
