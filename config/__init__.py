@@ -14,6 +14,7 @@ In reading order:
 * `catalogue`      all definitions by name, and which names are synonyms
 * `meanings`       what one key of a file means: a config, one of a listener, one of a plug-in, or nothing
 * `setting`, `properties`, `yaml_file`, `environment`   settings as they are written, each with its place
+* `providers`      placeholders in values, and what Kafka's three config providers say that they mean
 * `loading`        puts the layers of settings together and checks them, at the start of every node
 * `broker_config`, `listeners`, `topic_config`   typed access for the broker, the log, the coordinators
 * `checks`         relations between broker configs, as Kafka checks them at the start

@@ -50,6 +50,7 @@ HONOURED: Final = _names(
     max.connection.creation.rate
     request.timeout.ms fetch.max.bytes max.incremental.fetch.session.cache.slots
     max.request.partition.size.limit
+    config.providers
 
     log.dirs log.dir log.segment.bytes log.roll.ms log.roll.hours log.roll.jitter.ms log.roll.jitter.hours
     log.index.size.max.bytes log.index.interval.bytes log.segment.delete.delay.ms
@@ -99,6 +100,8 @@ HONOURED: Final = _names(
     """
 )
 """The broker configs that have the effect that their documentation says."""
+
+HONOURED_FOR_PLUGINS: Final = _names("config.providers.")
 
 HONOURED_BY_TOPICS: Final = _names(
     """
@@ -169,10 +172,12 @@ REASONS_IGNORED: Final = MappingProxyType(
 
 
 def effect_of(definition: Definition | PluginConfig) -> Effect:
-    """The effect of the config in this release. Keys that only plug-ins read have no effect yet."""
+    """The effect of the config in this release."""
     if isinstance(definition, PluginConfig):
-        return Effect.IGNORED if definition.name in REASONS_IGNORED else Effect.NOT_USED_YET
-    if definition.update_mode is TOPIC:
+        if definition.name in REASONS_IGNORED:
+            return Effect.IGNORED
+        honoured = HONOURED_FOR_PLUGINS
+    elif definition.update_mode is TOPIC:
         honoured = HONOURED_BY_TOPICS
     elif definition.update_mode is GROUP:
         honoured = HONOURED_BY_GROUPS

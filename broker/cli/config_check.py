@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final, TextIO
 
-from broker.cli.configuration import read_settings
+from broker.cli.configuration import read_settings, with_values
 from config.effects import Effect
 from config.errors import ConfigError
 from config.loading import layered, load, refusal
@@ -59,6 +59,11 @@ def check_file(path: str, out: TextIO) -> int:
     except ConfigError as problem:
         out.write(f"{problem}\n")
         return UNREADABLE
+    try:
+        settings = with_values(settings)
+    except ConfigError as problem:
+        out.write(f"{_REFUSED} (the broker would not start)\n  {problem}\n")
+        return REFUSED
 
     lines: dict[str, list[str]] = {heading: [] for heading, _ in _HEADINGS}
     for name in sorted(settings):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
+
 from broker.cli.config_check import REFUSED, UNREADABLE, WOULD_START, check_file
 
 GOOD = """\
@@ -51,6 +53,24 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
     out = io.StringIO()
     check_file(str(path), out)
     assert "geheim" not in out.getvalue()
+
+
+def test_placeholders_are_replaced_before_the_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(
+        GOOD + "config.providers=env\nnum.partitions=${env:PARTITIONS}\n"
+        "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+    )
+    monkeypatch.delenv("PARTITIONS", raising=False)
+    out = io.StringIO()
+    assert check_file(str(path), out) == REFUSED
+    assert "num.partitions: ${env:PARTITIONS}: there is no such environment variable" in out.getvalue()
+    monkeypatch.setenv("PARTITIONS", "7")
+    code, headings, _ = verdicts(path)
+    assert code == WOULD_START
+    assert {"num.partitions = 7", "config.providers = env"} <= set(headings["honoured"])
 
 
 def test_every_wrong_value_is_named_not_only_the_first(tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def test_the_effects_name_configs_that_exist_once() -> None:
     assert sorted(effects.HONOURED_BY_TOPICS - TOPIC.keys()) == []
     assert sorted(effects.HONOURED_BY_GROUPS - GROUP.keys()) == []
     assert sorted(effects.HONOURED_BY_CLIENT_METRICS - CLIENT_METRICS.keys()) == []
+    assert sorted(effects.HONOURED_FOR_PLUGINS - PLUGINS.keys()) == []
     assert sorted(effects.REASONS_IGNORED.keys() - BROKER.keys() - PLUGINS.keys()) == []
     assert sorted(BROKER.keys() & PLUGINS.keys()) == []
     assert sorted(effects.HONOURED & effects.REASONS_IGNORED.keys()) == []

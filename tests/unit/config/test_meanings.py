@@ -54,7 +54,7 @@ SHOWN: Final = (
 )
 HIDDEN: Final = (
     ("metrics.context.owner=me", IGNORED, f"read by the metrics reporters; {NO_REPORTERS}"),
-    ("config.providers.vault.param.token=x", NOT_USED_YET, "read by the config provider of that name"),
+    ("config.providers.vault.param.token=x", HONOURED, "read by the config provider of that name"),
     ("rlmm.config.remote.log.metadata.common.client.sasl.jaas.config=x", NOT_USED_YET, SEGMENT_LIST),
     ("rlmm.config.else=x", NOT_USED_YET, "read by the remote log metadata manager"),
     (
