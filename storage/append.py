@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LATEST_PRODUCE_VERSION: Final = 13
 NO_LOG_APPEND_TIME: Final = -1
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 
 class AppendResult(msgspec.Struct, gc=False):

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 Later = Callable[[Callable[[], None]], None]
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 
 class LaneHelpers:

@@ -21,7 +21,7 @@ from storage.background_tasks import BackgroundTask
 SideBySide = Callable[[Sequence[Callable[[], None]]], None]
 """Runs all calls and returns when the last has ended. They raise nothing."""
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 
 LANES_AT_ONCE: Final = HELPER_THREADS // 2

@@ -44,7 +44,7 @@ _OF_A_BROKEN_DISK: Final = (
     errno.ESHUTDOWN,
 )
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 DirectoryFailed = Callable[[FailedDirectory, list[Key]], None]
 """Called with a directory that cannot be used any more, and with the logs that were in it."""

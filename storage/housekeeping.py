@@ -57,7 +57,7 @@ at once do not write a thousand times as many lines."""
 
 _FIRST_RETENTION_MS: Final = 30_000
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 
 class LogManagerSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ from config.ports import Offload
 _MS: Final = 1_000_000
 SLOW_NS: Final = SLOW_DIRECTORY_MS * _MS
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 Done = Callable[[object], None]
 

@@ -43,7 +43,7 @@ _SMALLEST_PLAN_BYTES: Final = 4 * 1024 * 1024
 _PLANS_PER_WORKER: Final = 4
 _TELL_MS: Final = 2_000
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 Tell = Callable[[str], None]
 

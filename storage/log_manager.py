@@ -31,7 +31,7 @@ from storage.opening import create_log
 from storage.partition_log import PartitionLog
 from storage.replica_directory_moves import ReplicaDirectoryMoves
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 
 class LogManager:

@@ -62,7 +62,7 @@ LAST_BYTES: Final = 1 << 20
 MOVES_AT_ONCE: Final = 2
 _NO_LIMIT: Final = (1 << 63) - 1
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 
 class Move(msgspec.Struct):

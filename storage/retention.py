@@ -55,7 +55,7 @@ _KINDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 
 def delete_old_segments(

@@ -51,7 +51,7 @@ DEFAULT_INTERVAL_BYTES: Final = 4096
 MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 """The largest relative offset: index entries hold offsets less the base offset in 31 bits."""
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 _PLACE: Final = Struct(">qi11xi")
 """Base offset, batch length and last offset delta, which are all that a look-up needs of a header."""

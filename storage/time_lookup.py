@@ -48,7 +48,7 @@ millisecond."""
 _HEADERS_PER_STEP: Final = 64
 _SEGMENTS_PER_STEP: Final = 16
 
-_logger: Final = logging.getLogger(__name__)
+_logger: Final = logging.getLogger("barnabas.storage")
 
 T = TypeVar("T")
 

@@ -232,6 +232,19 @@ def _is_set(iterated: ast.expr) -> bool:
     return isinstance(iterated, ast.Set | ast.SetComp)
 
 
+def test_loggers_have_names_that_stay() -> None:
+    """Operators set levels by these names, and `barnabas` stands above them; a module's own name is another
+    one in the wheel."""
+    faults = []
+    for path, _, tree in python_files(*PRODUCT):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "logging.getLogger" and node.args:
+                name = ast.unparse(node.args[0])
+                if name == "__name__" or (name[0] in "'\"" and not name[1:].startswith("barnabas")):
+                    faults.append(f"{path}:{node.lineno} {name}")
+    complain(faults, 'Name it "barnabas.…", as the other modules of its part are named')
+
+
 def test_tests_are_found() -> None:
     """A file of tests that pytest does not collect proves nothing."""
     faults = []

@@ -375,7 +375,7 @@ def test_retention_leaves_the_loop_to_others_when_renames_take_long() -> None:
 
 
 def test_of_a_hundred_logs_that_let_segments_go_some_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "storage.retention")
+    caplog.set_level(logging.INFO, "barnabas.storage")
     world = World()
     manager = world.started(settings=LogManagerSettings(initial_task_delay_ms=1000))
     for number in range(100):

@@ -48,7 +48,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _listen(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "storage.retention")
+    caplog.set_level(logging.INFO, "barnabas.storage")
 
 
 def test_by_time(caplog: pytest.LogCaptureFixture) -> None:
@@ -164,7 +164,7 @@ def test_a_file_that_is_gone_already_is_not_said_to_be_deleted(caplog: pytest.Lo
 
 
 def test_the_other_files_are_said_to_who_asks(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "storage.retention")
+    caplog.set_level(logging.DEBUG, "barnabas.storage")
     rig = segments_of_one_batch(5, retention_ms=9 * DAY_MS)
     rig.run_background_tasks()
     rig.log.delete_old_segments(NOW_MS)
