@@ -250,9 +250,8 @@ class BrokerConfig:
     @property
     def listeners(self) -> tuple[Endpoint, ...]:
         """The addresses on which this process listens, those of controller listeners included."""
-        return listeners.parse_endpoints(
-            self.items("listeners"), self.listener_protocols, distinct_ports=True
-        )
+        name = "listeners"
+        return listeners.parse_endpoints(name, self.items(name), self.listener_protocols, distinct_ports=True)
 
     @property
     def controller_listeners(self) -> tuple[Endpoint, ...]:
@@ -284,8 +283,10 @@ class BrokerConfig:
         return told + tuple(replace(own, host="") if own.host == "0.0.0.0" else own for own in inherited)
 
     def _advertised(self) -> tuple[Endpoint, ...]:
-        texts = self.items("advertised.listeners")
-        return listeners.parse_endpoints(texts, self.listener_protocols, distinct_ports=False)
+        name = "advertised.listeners"
+        return listeners.parse_endpoints(
+            name, self.items(name), self.listener_protocols, distinct_ports=False
+        )
 
     @property
     def inter_broker_listener_name(self) -> str:

@@ -173,6 +173,10 @@ def _check_log(config: BrokerConfig) -> None:
     _require(
         bool(config.log_directories), "At least one log directory must be defined via log.dirs or log.dir."
     )
+    for path in (*config.log_directories, config.metadata_log_directory):
+        _expect(
+            "\0" not in path, f"Nul character not allowed in a path of log.dirs or metadata.log.dir: {path!r}"
+        )
     cleaners = config.integer("log.cleaner.threads")
     _require(
         cleaners < 1 or config.integer("log.cleaner.dedupe.buffer.size") // cleaners > _MIB,

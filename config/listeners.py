@@ -62,11 +62,12 @@ def parse_protocol_map(text: str, name: str = "listener.security.protocol.map") 
 
 
 def parse_endpoints(
-    texts: Sequence[str], protocols: Mapping[str, str], *, distinct_ports: bool
+    name: str, texts: Sequence[str], protocols: Mapping[str, str], *, distinct_ports: bool
 ) -> tuple[Endpoint, ...]:
-    """The endpoints of a listeners config; raises `ConfigError` with Kafka's sentence.
+    """The endpoints of the listeners config `name`; raises `ConfigError` with Kafka's sentence.
 
-    Two listeners may share a port only if it is 0, or if one has an IPv4 and the other an IPv6 address.
+    Two listeners may share a port only if it is 0, or if one has an IPv4 and the other an IPv6 address. A
+    number that is no port is refused here; Kafka meets most of them when it binds or is asked for an address.
     """
     shown = java_text(tuple(texts))
     failed = f"Error creating broker listeners from '{shown}': "
@@ -78,6 +79,8 @@ def parse_endpoints(
         listener = match[1].upper()
         if listener not in protocols:
             raise ConfigError(f"{failed}No security protocol defined for listener {listener}")
+        if not _is_port(match[3]):
+            raise ConfigError(f"{failed}{name}: the port of {text} is not between 0 and 65535")
         endpoints.append(Endpoint(listener, protocols[listener], match[2], int(match[3])))
     if len({endpoint.listener for endpoint in endpoints}) != len(endpoints):
         raise ConfigError(f"{failed}Each listener must have a different name, listeners: {shown}")
@@ -104,6 +107,10 @@ def parse_host_port(name: str, text: str) -> tuple[str, int] | None:
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"{name}={text}: expected host:port, for example 127.0.0.1:9644")
     return host.strip("[]"), int(port)
+
+
+def _is_port(digits: str) -> bool:
+    return len(digits) <= 20 and 0 <= int(digits) <= 65535
 
 
 def _check_ports(endpoints: Sequence[Endpoint], shown: str, failed: str) -> None:

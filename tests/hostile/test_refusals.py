@@ -110,16 +110,23 @@ def test_a_bad_override(place: Place, override: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["listeners=nonsense", "advertised.listeners=nonsense", "barnabas.admin.listener=nonsense"]
+    "line",
+    [
+        "listeners=nonsense",
+        "advertised.listeners=nonsense",
+        "barnabas.admin.listener=nonsense",
+        "listeners=PLAINTEXT://127.0.0.1:99999,CONTROLLER://127.0.0.1:0",
+        "advertised.listeners=PLAINTEXT://h:-1",
+    ],
 )
 def test_a_listener_that_is_none(place: Place, line: str) -> None:
     done = barnabas("start", place.properties(line), "--format")
     assert (done.code, len(done.err.splitlines())) == (1, 1)
-    assert "nonsense" in done.err
+    assert line.partition("=")[2] in done.err.replace(", ", ",")
     assert not place.data.exists()
 
 
-@pytest.mark.parametrize("where", ["no-such-host.invalid:0", "127.0.0.1:99999", "192.0.2.1:0"])
+@pytest.mark.parametrize("where", ["no-such-host.invalid:0", "192.0.2.1:0"])
 def test_a_listener_where_nobody_can_listen(place: Place, where: str) -> None:
     listeners = f"listeners=PLAINTEXT://{where},CONTROLLER://127.0.0.1:0"
     done = barnabas("start", "--override", f"log.dirs={place.data}", "--override", listeners)

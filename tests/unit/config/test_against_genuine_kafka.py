@@ -70,6 +70,9 @@ OTHERWISE_HERE: Final = {
     ("broker", "max.connections.per.ip.overrides", "x"): "x is not HOST:LIMIT",
     ("broker", "max.connections.per.ip.overrides", "127.0.0.1:x"): "x is not a number",
     ("broker", "log.cleaner.threads", "0"): "",
+    # Kafka meets a number that is no port when it binds.
+    ("broker", "listeners", "PLAINTEXT://:99999,CONTROLLER://:9093"): "is not between 0 and 65535",
+    ("broker", "listeners", "PLAINTEXT://:-1,CONTROLLER://:9093"): "is not between 0 and 65535",
     # What asks for security that cannot be given yet is refused.
     ("broker", "authorizer.class.name", "x"): "authorization is not served yet",
     (

@@ -128,6 +128,22 @@ def test_a_controller_on_all_interfaces_is_reached_by_the_name_of_its_host(bound
     assert told == [f"CONTROLLER://{reached}:9093"]
 
 
+@pytest.mark.parametrize("port", ["-1", "65536", "99999999999", "9" * 5000])
+@pytest.mark.parametrize("key", ["listeners", "advertised_listeners"])
+def test_a_number_that_is_no_port_is_refused_with_key_value_and_range(key: str, port: str) -> None:
+    text = f"PLAINTEXT://localhost:{port}"
+    with pytest.raises(ConfigError) as refused:
+        broker(**{key: f"{text},CONTROLLER://:9093"})
+    line = f"{key.replace('_', '.')}: the port of {text} is not between 0 and 65535"
+    assert line in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["log_dirs", "metadata_log_dir"])
+def test_a_path_with_a_nul_character_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"^Nul character not allowed in a path .*: '/a\\x00b'"):
+        broker(**{key: "/a\0b"})
+
+
 def test_a_listener_is_advertised_only_if_it_listens() -> None:
     with pytest.raises(ConfigError, match="must be equal to or a subset of the ones defined in listeners"):
         broker(
