@@ -16,8 +16,9 @@ The checkpoint belongs to one archive; its topics may change, moving or deleting
 begins anew. Dead letters (``--dead-letter-topic``) are read and written by a second query:
 Spark's sink promises at least once for them.
 
-The connector must be of PySpark's own release. Started with plain Python the job asks
-Maven Central for it; with spark-submit, or without Central, name it yourself:
+Spark needs Java 17 or newer. The connector must be of PySpark's own release. Started with
+plain Python the job asks Maven Central for it; with spark-submit, or without Central, name
+it yourself:
 
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0 archive.py …
     python archive.py --spark spark.jars=connector.jar,token-provider.jar,… …
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+JAVA_NEEDED: Final = "It needs Java 17 or newer, on the PATH or where JAVA_HOME points"
 POLL_SECONDS: Final = 0.3
 LAST_BATCH_SECONDS: Final = 60
 MALFORMED: Final = "_malformed"
@@ -145,9 +147,9 @@ def _topics(text: str) -> list[str]:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isdecimal() and len(text) < 19 else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return number
 
 
@@ -320,6 +322,10 @@ def _finish(query: StreamingQuery) -> None:
     query.stop()
 
 
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     settings = parse_arguments(arguments)
     try:
@@ -332,7 +338,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     builder = SparkSession.builder.appName("archive")
     for name, value in session_settings(settings, os.environ, pyspark.__version__).items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except PySparkException as error:
+        print(f"archive.py: Spark does not start: {_first_line(error)} {JAVA_NEEDED}", file=sys.stderr)
+        return 1
     spark.sparkContext.setLogLevel(settings.spark.get("spark.log.level", "ERROR"))
     signals: list[int] = []  # no Event: its lock may be held by the code that a handler interrupts
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -341,7 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         watch(start_queries(spark, settings), progress, lambda: bool(signals))
     except PySparkException as error:
-        print(f"archive.py: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"archive.py: {_first_line(error)}", file=sys.stderr)
         return 1
     finally:
         spark.stop()

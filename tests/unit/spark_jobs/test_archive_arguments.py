@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,7 +80,9 @@ def test_the_checkpoint_may_lie_elsewhere() -> None:
         (["--topic", "t"], "the following arguments are required: --output"),
         ([*LEAST, "--pattern", "x"], "not allowed with argument"),
         ([*LEAST, "--available-now", "--interval", "1 second"], "not allowed with argument"),
-        ([*LEAST, "--max-offsets-per-trigger", "0"], "0 is not above 0"),
+        ([*LEAST, "--max-offsets-per-trigger", "0"], "'0' is not a whole number above 0"),
+        ([*LEAST, "--max-offsets-per-trigger", "abc"], "'abc' is not a whole number above 0"),
+        ([*LEAST, "--max-offsets-per-trigger", "1e6"], "'1e6' is not a whole number above 0"),
         ([*LEAST, "--kafka", "acks"], "'acks' is not of the form NAME=VALUE"),
         ([*LEAST, "--dead-letter-topic", "dead"], "--dead-letter-topic needs --schema"),
         ([*LEAST, "--schema", "id LONG", "--dead-letter-topic", "flights"], "not archived by the same call"),
@@ -150,3 +156,22 @@ def test_progress_tells_each_batch_once() -> None:
         "dead-letters: batch 0: 0 rows in 1,234 ms, 0 in all, at most 0 behind in a partition",
     ]
     assert progress.rows == {"archive": 1500, "dead-letters": 0}
+
+
+def test_without_java_it_says_what_spark_needs(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    job = Path(__file__).resolve().parents[3] / "spark_jobs" / "archive.py"
+    without_java = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, str(job), *LEAST],
+        env=without_java | {"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("archive.py: Spark does not start: [JAVA_GATEWAY_EXITED] ")
+    assert last.endswith("It needs Java 17 or newer, on the PATH or where JAVA_HOME points")
+    assert "Traceback" not in done.stderr
