@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from config.broker_config import BrokerConfig
-from config.errors import ConfigError, UnmetRequirement
-from config.values import csv_items, trimmed
+from config.errors import ConfigError, InvalidValue, UnmetRequirement
+from config.values import ConfigType, parse_value, split_map
 
 _MIB: Final = 1024 * 1024
 
@@ -230,20 +230,25 @@ def _check_network(config: BrokerConfig) -> None:
 
 
 def max_connections_per_ip(config: BrokerConfig) -> dict[str, int]:
-    """max.connections.per.ip.overrides as address or host name → limit; raises `ConfigError`."""
+    """max.connections.per.ip.overrides as address or host name → limit; raises `ConfigError`. A limit below 1
+    lets nobody in."""
     name = "max.connections.per.ip.overrides"
     limits: dict[str, int] = {}
-    for item in csv_items(config.text(name)):
-        host, colon, limit = item.rpartition(":")
-        host, limit = trimmed(host), trimmed(limit)
-        if not colon:
-            raise ConfigError(f"Error parsing configuration property '{name}': {item} is not HOST:LIMIT")
+    for host, limit in split_map(name, config.text(name), "HOST:LIMIT"):
         if not host or any(character in host for character in " \t/"):
             raise ConfigError(f"{name} contains invalid addresses : {host}")
-        if not limit.isdecimal():
-            raise ConfigError(f"Error parsing configuration property '{name}': {limit} is not a number")
-        limits[host.strip("[]")] = int(limit)
+        limits[host.strip("[]")] = _limit(name, limit)
     return limits
+
+
+def _limit(name: str, text: str) -> int:
+    try:
+        limit = parse_value(name, text, ConfigType.INT)
+    except InvalidValue:
+        limit = None
+    if not isinstance(limit, int):
+        raise ConfigError(f"Error parsing configuration property '{name}': {text} is not a number")
+    return limit
 
 
 def _at_most(config: BrokerConfig, lower: str, upper: str, sentence: str) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from config.errors import ConfigError, java_text
-from config.values import csv_items, trimmed
+from config.values import split_map
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -50,14 +50,13 @@ class QuorumVoter(Struct, frozen=True, gc=False):
 def parse_protocol_map(text: str, name: str = "listener.security.protocol.map") -> dict[str, str]:
     """The security protocol by listener name; of equal names the last one counts."""
     protocols: dict[str, str] = {}
-    for item in csv_items(text):
-        listener, colon, protocol = item.rpartition(":")
-        if not colon:
-            raise ConfigError(f"Error parsing configuration property '{name}': {item} is not NAME:PROTOCOL")
-        protocol = trimmed(protocol).upper()
+    for listener, word in split_map(name, text, "NAME:PROTOCOL"):
+        protocol = word.upper()
+        if not listener:
+            raise ConfigError(f"The provided listener name is null or empty string (in {name})")
         if protocol not in SECURITY_PROTOCOLS:
             raise ConfigError(f"Invalid security protocol `{protocol}` defined in {name}")
-        protocols[trimmed(listener).upper()] = protocol
+        protocols[listener.upper()] = protocol
     return protocols
 
 

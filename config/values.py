@@ -12,7 +12,7 @@ import re
 from types import MappingProxyType
 from typing import Final
 
-from config.errors import InvalidValue, java_double
+from config.errors import ConfigError, InvalidValue, java_double
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -91,12 +91,19 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(re.split(_COMMA, stripped))
 
 
-def csv_items(text: str) -> list[str]:
-    """The items of a comma-separated text that is no LIST to Kafka; empty ones at its end do not count."""
-    items = re.split(_COMMA, text)
+def split_map(name: str, text: str, form: str) -> list[tuple[str, str]]:
+    """The pairs of a text `key:value,…`, in which keys may have colons; empty items at the end do not count.
+    Raises ConfigError for an item that is not of this form, such as HOST:LIMIT."""
+    items = list(split_list(text))
     while items and not items[-1]:
         items.pop()
-    return items
+    pairs = []
+    for item in items:
+        key, colon, value = item.rpartition(":")
+        if not colon:
+            raise ConfigError(f"Error parsing configuration property '{name}': {item} is not {form}")
+        pairs.append((trimmed(key), trimmed(value)))
+    return pairs
 
 
 def text_of(value: Value, kind: ConfigType) -> str | None:

@@ -67,6 +67,13 @@ OTHERWISE_HERE: Final = {
     ("value", "log.cleaner.io.buffer.load.factor", "4.9E-324"): "5.0E-324",
     # Kafka meets these with an exception of Java's own; here they have a sentence.
     ("broker", "listener.security.protocol.map", "x"): "x is not NAME:PROTOCOL",
+    (
+        "broker",
+        "listener.security.protocol.map",
+        "PLAINTEXT:PLAINTEXT,,CONTROLLER:PLAINTEXT",
+    ): " is not NAME:",
+    ("broker", "max.connections.per.ip.overrides", ",127.0.0.1:5"): " is not HOST:LIMIT",
+    ("broker", "max.connections.per.ip.overrides", "127.0.0.1:2147483648"): "2147483648 is not a number",
     ("broker", "max.connections.per.ip.overrides", "x"): "x is not HOST:LIMIT",
     ("broker", "max.connections.per.ip.overrides", "127.0.0.1:x"): "x is not a number",
     ("broker", "log.cleaner.threads", "0"): "",
