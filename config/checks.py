@@ -47,8 +47,10 @@ def _expect(condition: bool, sentence: str) -> None:
 
 
 def _check_identity(config: BrokerConfig) -> None:
-    broker_id = config.integer("broker.id")
-    _require(broker_id in (-1, config.node_id), "You must set `node.id` to the same value as `broker.id`.")
+    _expect(
+        not config.is_set("broker.id") or config.integer("broker.id") == config.node_id,
+        "You must set `node.id` to the same value as `broker.id`.",
+    )
 
 
 def check_security_served(config: BrokerConfig) -> None:
@@ -71,6 +73,10 @@ def _check_listeners(config: BrokerConfig) -> None:
         _require(
             not config.is_set("security.inter.broker.protocol"),
             "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.",
+        )
+        _expect(
+            bool(config.text("inter.broker.listener.name")),
+            "inter.broker.listener.name: The provided listener name is null or empty string",
         )
         _require(
             inter_broker in known,
@@ -139,7 +145,15 @@ def _check_roles(config: BrokerConfig) -> None:
             "controller.listener.names must not contain a value appearing in the 'listeners' configuration "
             "when running KRaft with just the broker role",
         )
+        _check_broker_alone(config)
         return
+    if not config.is_broker:
+        _require(
+            not config.is_set("inter.broker.listener.name")
+            or config.inter_broker_listener_name not in controller_names,
+            "controller.listener.names must not contain an explicitly set inter.broker.listener.name "
+            "configuration value when process.roles=controller'",
+        )
     _require(
         not voters or config.node_id in voters,
         f"If process.roles contains the 'controller' role, the node id {config.node_id} must be included in "
@@ -163,6 +177,23 @@ def _check_roles(config: BrokerConfig) -> None:
         )
 
 
+def _check_broker_alone(config: BrokerConfig) -> None:
+    known = config.listener_protocols
+    for name in config.controller_listener_names:
+        _expect(
+            name in known,
+            f"Controller listener with name {name} defined in controller.listener.names not found in "
+            "listener.security.protocol.map  (an explicit security mapping for each controller listener is "
+            "required if listener.security.protocol.map is non-empty, or if there are security protocols "
+            "other than PLAINTEXT in use)",
+        )
+    _require(
+        not config.flag("controller.quorum.auto.join.enable"),
+        "controller.quorum.auto.join.enable is only supported when process.roles contains the 'controller' "
+        "role.",
+    )
+
+
 def _check_log(config: BrokerConfig) -> None:
     _require(config.roll_ms >= 1, "log.roll.ms must be greater than or equal to 1")
     _require(config.roll_jitter_ms >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
@@ -182,6 +213,11 @@ def _check_log(config: BrokerConfig) -> None:
         cleaners < 1 or config.integer("log.cleaner.dedupe.buffer.size") // cleaners > _MIB,
         "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
     )
+    if config.is_broker:
+        _check_cordoned(config)
+
+
+def _check_cordoned(config: BrokerConfig) -> None:
     cordoned = config.items("cordoned.log.dirs")
     if "*" in cordoned:
         _require(len(cordoned) == 1, "When cordoned.log.dirs is set to *, it must not contain other values")
@@ -274,6 +310,8 @@ def _check_groups(config: BrokerConfig) -> None:
         chosen = f"group.share.{setting}"
         _at_most(config, chosen, most, f"{most} must be greater than or equal to {chosen}")
         _at_most(config, least, chosen, f"{chosen} must be greater than or equal to {least}")
+    sessions, size = "group.share.max.share.sessions", "group.share.max.size"
+    _at_most(config, size, sessions, f"{sessions} must be greater than or equal to {size}")
     standby, most_standby = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
     _at_most(config, standby, most_standby, f"{standby} must be less than or equal to {most_standby}")
     _expect(
@@ -281,5 +319,6 @@ def _check_groups(config: BrokerConfig) -> None:
         "Disabling the 'classic' protocol is not supported.",
     )
     _ = config.consumer_group_assignors
-    codec = config.integer("offsets.topic.compression.codec")
-    _expect(0 <= codec <= 4, f"Unknown compression type id: {codec}")
+    for topic in ("offsets.topic", "share.coordinator.state.topic"):
+        codec = config.integer(f"{topic}.compression.codec")
+        _expect(0 <= codec <= 4, f"Unknown compression type id: {codec} ({topic}.compression.codec)")
