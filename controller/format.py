@@ -10,6 +10,7 @@ without it is not formatted, and formatting it again is safe.
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TextIO
@@ -38,11 +39,37 @@ from storage.meta_properties import (
     read_meta_properties,
 )
 
-__all__ = ["FormatRefused", "Formatter", "formatted_directories", "read_bootstrap_records"]
+__all__ = [
+    "FormatRefused",
+    "Formatter",
+    "directories_to_format",
+    "formatted_directories",
+    "holds_metadata",
+    "read_bootstrap_records",
+]
 
 
 class FormatRefused(Exception):
     """The directories stay as they are. The text is the last line that the tool prints."""
+
+
+def directories_to_format(config: BrokerConfig) -> list[str]:
+    """The log directories, and that of the metadata log if it is none of them. Raises FormatRefused if
+    log.dirs names one twice in other words: its second identity would take the place of the first."""
+    found: dict[str, str] = {}
+    for path in config.log_directories:
+        first = found.setdefault(os.path.realpath(path), path)
+        if first != path:
+            raise FormatRefused(
+                f"Duplicate log directory found: {first} and {path} in log.dirs are the same: name it once"
+            )
+    found.setdefault(os.path.realpath(config.metadata_log_directory), config.metadata_log_directory)
+    return list(found.values())
+
+
+def holds_metadata(config: BrokerConfig, path: str) -> bool:
+    """Whether this directory is that of the metadata log, however it is written."""
+    return os.path.realpath(path) == os.path.realpath(config.metadata_log_directory)
 
 
 def formatted_directories(files: Files, directories: Sequence[str]) -> dict[str, MetaProperties | None]:
@@ -85,8 +112,7 @@ class Formatter(msgspec.Struct, frozen=True):
     def run(self, output: TextIO) -> None:
         """Formats all log directories and says so. Raises FormatRefused and OSError."""
         self._check_cluster_id()
-        metadata_directory = self.config.metadata_log_directory
-        directories = list(dict.fromkeys((*self.config.log_directories, metadata_directory)))
+        directories = directories_to_format(self.config)
         found = formatted_directories(self.files, directories)
         todo = [path for path in directories if found[path] is None]
         done = [path for path in directories if found[path] is not None]
@@ -101,7 +127,7 @@ class Formatter(msgspec.Struct, frozen=True):
             print("All of the log directories are already formatted.", file=output)
             return
         for path in todo:
-            self._format(path, is_metadata=path == metadata_directory, output=output)
+            self._format(path, is_metadata=holds_metadata(self.config, path), output=output)
 
     def _check_cluster_id(self) -> None:
         if not self.cluster_id:

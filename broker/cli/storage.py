@@ -19,7 +19,13 @@ from broker.ports.random_source import SystemRandomSource
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError
 from config.ports import Clock, Files, RandomSource
-from controller.format import FormatRefused, Formatter, formatted_directories
+from controller.format import (
+    FormatRefused,
+    Formatter,
+    directories_to_format,
+    formatted_directories,
+    holds_metadata,
+)
 from controller.initial_voters import MalformedVoters, parse_initial_voters
 from controller.metadata.image.features import KRAFT_VERSION, METADATA_VERSION
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
@@ -245,7 +251,10 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
     new_cluster_id: for directories of which none is formatted yet; a random one if there is none.
     """
     files = RealFiles()
-    directories = list(dict.fromkeys((*config.log_directories, config.metadata_log_directory)))
+    try:
+        directories = directories_to_format(config)
+    except FormatRefused as refused:
+        raise StartRefused(str(refused)) from refused
     found = formatted_directories(files, directories)
     known = [properties for properties in found.values() if properties is not None]
     unformatted = [path for path, properties in found.items() if properties is None]
@@ -262,7 +271,7 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
                 f"{path} is not empty and has no meta.properties: it is not a Kafka data directory, or it "
                 "was damaged. Name another log.dirs, or empty it"
             )
-    if config.metadata_log_directory in unformatted and may_be_one_of_several(config):
+    if any(holds_metadata(config, path) for path in unformatted) and may_be_one_of_several(config):
         raise StartRefused(
             f"{_NO_WORD_OF_VOTERS} A start cannot tell: format the directory first (barnabas storage format)"
         )

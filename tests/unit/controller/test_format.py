@@ -148,6 +148,28 @@ def test_a_new_directory_beside_a_formatted_one_joins_it() -> None:
     assert files.listdir("/more") == ["meta.properties"]
 
 
+def test_a_directory_that_log_dirs_names_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    for second in (f"{tmp_path}/a/", f"{tmp_path}/b/../a", f"{tmp_path}/link"):
+        twice = f"{tmp_path}/a,{second}"
+        line = (
+            f"Duplicate log directory found: {tmp_path}/a and {second} in log.dirs are the same: name it once"
+        )
+        assert format_(RealFiles(), log__dirs=twice) == (1, "", f"{line}\n")
+        with pytest.raises(StartRefused) as refused:
+            identify(one_node_config(log__dirs=twice), may_format=True)
+        assert str(refused.value) == line
+    assert list((tmp_path / "a").iterdir()) == []
+
+
+def test_the_metadata_log_s_directory_may_be_a_log_directory_in_other_words(tmp_path: Path) -> None:
+    settings = {"log__dirs": f"{tmp_path}/a", "metadata__log__dir": f"{tmp_path}/a/"}
+    code, output, _ = format_(RealFiles(), **settings)
+    assert (code, output.count("Formatting")) == (0, 1)
+    assert output.startswith("Formatting dynamic metadata voter directory")
+
+
 @pytest.mark.parametrize("cluster_id", ["my-cluster", " a\\b #1:=! ", "Zürich 東京 🏰", "tab\tline\n"])
 def test_a_cluster_id_is_any_text(cluster_id: str) -> None:
     files = MemoryFiles()
