@@ -159,7 +159,8 @@ class Node:
             )
             collectors.register(log_collector(replicas, self._shared.logs))
             collectors.register(purgatory_collector(replicas, fetches))
-            collectors.register(partial(coordinator_families, broker.services.groups))
+            services = broker.services
+            collectors.register(partial(coordinator_families, services.groups, services.transactions))
         if isinstance(replica, ControllerServer):
             requests.append(replica.dispatcher.metrics)
         self._observe_metadata(replica, broker)

@@ -159,10 +159,10 @@ class Coordinator(Protocol):
     def failures(self) -> int: ...
 
 
-def coordinator_families(groups: Coordinator) -> Iterator[Family]:
+def coordinator_families(*coordinators: Coordinator) -> Iterator[Family]:
     """Shows what goes wrong in the coordinators, for alerts."""
     yield counter(
         "barnabas_coordinator_failures_total",
-        "Partitions of the group coordinator that were read back from their log by our fault",
-        groups.failures,
+        "Operations of the coordinators of groups and transactions that failed by our fault",
+        sum(coordinator.failures for coordinator in coordinators),
     )

@@ -109,6 +109,11 @@ class TransactionCoordinator:
 
     # Cluster
 
+    @property
+    def failures(self) -> int:
+        """The number of exceptions of the broker, see `CoordinatorRuntime`."""
+        return self._runtime.failures
+
     def elected(self, index: int, leader_epoch: int) -> None:
         """Called when this broker has become the leader of a partition of `__transaction_state`."""
         self._leader_epochs[index] = max(leader_epoch, self._leader_epochs.get(index, leader_epoch))
