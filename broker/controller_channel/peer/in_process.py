@@ -91,7 +91,11 @@ class InProcessPeer:
     # The wire of the other side's connection
 
     def send_pieces(self, pieces: list[Piece]) -> None:
-        data = joined_bytes(pieces)
+        try:
+            data = joined_bytes(pieces)
+        except OSError as error:  # the disk does not give a part of the metadata log
+            self._connection.peer_gone(str(error))
+            return
         at = 0
         while at < len(data):
             size = int.from_bytes(data[at : at + 4], "big")

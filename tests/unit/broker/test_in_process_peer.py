@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from broker.controller_channel.peer import in_process
 from broker.controller_channel.peer.in_process import InProcessPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
@@ -193,3 +196,20 @@ def test_a_closed_channel_says_so(controller: Controller) -> None:
     assert controller.answers == [PeerError("the channel is closed"), PeerError("closed")]
     controller.timers.advance(2000)
     assert len(controller.answers) == 2
+
+
+def test_a_disk_that_fails_under_an_answer_ends_the_connection_and_no_more(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(pieces: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(in_process, "joined_bytes", fail)
+        controller.send(heartbeat(1))
+        controller.timers.run_soon()
+    assert controller.answers == [PeerError("[Errno 5] Input/output error")]
+    assert controller.dispatcher.metrics.failures == 0
+    controller.send(heartbeat(2))
+    controller.timers.run_soon()
+    assert controller.answers[1:] == [BrokerHeartbeatResponse(is_fenced=False)]
