@@ -195,6 +195,8 @@ class MemoryChannel:
     def _transmit(self, what: str, data: bytes) -> None:
         """Sends a part to the peer's machine; it arrives after those that were sent before it."""
         network, way = self._network, self._way
+        if self._is_broken and what == "data":
+            return  # the first of two parts was lost, and the connection with it
         if way.resets and what == "data":
             way.resets -= 1
             network.coverage.count("answer lost by a reset")
