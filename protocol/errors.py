@@ -3,8 +3,8 @@
 * The peer broke the protocol: `ProtocolError`. The connection is closed; nothing can be answered.
 * Kafka has a code for it: `ErrorCode`, a value in the response, never an exception.
 * We are wrong: `InvariantViolated`, raised by `invariant` with the numbers in it. It ends the process, as all
-  that is an `EndsProcess`: no boundary contains it, but that of a coordinator's shard, whose state is mended or
-  read back from its log.
+  that is an `EndsProcess`: no boundary contains it, but that of a coordinator's shard, whose state is mended
+  or read back from its log.
 
 Any other exception that nobody expected is ours too, and hurts whom it met: a request is answered
 UNKNOWN_SERVER_ERROR, a connection is closed, a coordinator's partition is read back from its log.

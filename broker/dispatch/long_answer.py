@@ -7,13 +7,13 @@ from contextlib import closing
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.dispatch.routes import struct_arrays
 from broker.network.response_pieces import Piece
 from config.limits import ANSWER_BYTES
 from protocol.codec.compiler import elements_encoder
 from protocol.codec.message import Message, Struct
 from protocol.errors import invariant
 from protocol.framing import encode_long_response
+from protocol.serving.error_counts import struct_arrays
 from protocol.serving.pending import AnswerTooLong, Pending
 from protocol.serving.turns import Turns, array_of, longest_array
 

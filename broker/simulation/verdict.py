@@ -6,7 +6,7 @@ import gc
 import logging
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -14,7 +14,14 @@ import msgspec
 
 from protocol.errors import InvariantViolated
 
-__all__ = ["THE_NODE_FAILS", "Failure", "Violation", "rare_collections", "without_logs"]
+__all__ = [
+    "THE_NODE_FAILS",
+    "Failure",
+    "Violation",
+    "only_contained_errors",
+    "rare_collections",
+    "without_logs",
+]
 
 _COLLECTOR_THRESHOLDS: Final = (50_000, 10, 10)
 
@@ -41,15 +48,18 @@ class Failure(msgspec.Struct, frozen=True):
         """Whatever a node raises is a finding, too."""
         if isinstance(error, Violation):
             return cls(error.rule, str(error), at)
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})"
-        return cls(THE_NODE_FAILS, text, at)
+        return cls(THE_NODE_FAILS, _told(error), at)
 
     @property
     def kind(self) -> str:
         """Two failures of one kind have, most likely, the same cause: the same rule, or an exception with the
         same words but for the numbers in it."""
         return re.sub(r"\d+", "#", self.text) if self.rule == THE_NODE_FAILS else self.rule
+
+
+def _told(error: BaseException) -> str:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})"
 
 
 @contextmanager
@@ -60,6 +70,33 @@ def without_logs() -> Iterator[None]:
     try:
         yield
     finally:
+        logging.disable(before)
+
+
+class _ContainedErrors(logging.Handler):
+    """Tells of exceptions of the product that it logs, and after which it goes on. Those of a disk are none
+    of its faults."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, OSError):
+            self._tell(f"{record.getMessage()}: {_told(error)}")
+
+
+@contextmanager
+def only_contained_errors(tell: Callable[[str], None]) -> Iterator[None]:
+    """As `without_logs`, but `tell` is given a line for each exception that the product contains."""
+    before, handler = logging.root.manager.disable, _ContainedErrors(tell)
+    logging.disable(logging.WARNING)
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
         logging.disable(before)
 
 

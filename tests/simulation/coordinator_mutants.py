@@ -29,7 +29,7 @@ from broker.coordinator.transaction.transaction_shard import TransactionShard
 from broker.coordinator.transaction.transaction_states import TransactionState
 from broker.simulation.clients.transactional_producers import REFUSED
 from broker.simulation.cluster import cluster_run
-from broker.simulation.rules import group_claims, group_rules, offset_registers
+from broker.simulation.rules import fault_rules, group_claims, group_rules, offset_registers
 from broker.simulation.rules.group_claims import GroupClaims
 from broker.simulation.verdict import Violation
 from protocol.errors import ErrorCode
@@ -294,6 +294,19 @@ def _fences_nobody(patch: Patch) -> None:
     patch.setattr(ConsumerGroupRequests, "session_is_due", lambda *_: None)
 
 
+def _stumbles_over_silent_members(patch: Patch) -> None:
+    """Of classic groups; the next look at them goes well."""
+    silent: set[str] = set()
+
+    def due(genuine: Any, group: Any, member_id: str, operation: Any) -> None:
+        if member_id not in silent:
+            silent.add(member_id)
+            raise KeyError(member_id)
+        genuine(group, member_id, operation)
+
+    wrapped(patch, rebalance, "session_due", due)
+
+
 def _keeps_dead_members(patch: Patch) -> None:
     patch.setattr(rebalance, "session_due", lambda *_: None)
 
@@ -462,6 +475,13 @@ COORDINATOR_MUTANTS = (
         group_rules.GROUPS_SETTLE,
         _fences_nobody,
         "member of a consumer group dies",
+        1,
+    ),
+    ClusterMutant(
+        "stumbles over silent members",
+        fault_rules.CONTAINED,
+        _stumbles_over_silent_members,
+        "groups",
         1,
     ),
     ClusterMutant(

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from broker.controller_channel.peer import tcp
 from broker.replication import coordinator_log, reading
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.fetcher import followed_log
@@ -17,9 +18,10 @@ from broker.replication.partition import Partition
 from broker.replication.partition_state import CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr
 from broker.replication.roles import NO_EPOCH, Leader, ReplicaState
 from broker.simulation.cluster import cluster_run
-from broker.simulation.rules import fetch_rules, log_rules, offset_registers, partition_rules
+from broker.simulation.rules import fault_rules, fetch_rules, log_rules, offset_registers, partition_rules
 from controller.metadata.topic_names import METADATA_TOPIC
 from protocol.errors import ErrorCode
+from protocol.framing import encode_request_frame
 from protocol.messages.fetch import FetchRequest
 from storage.append_queue import AppendQueue
 from storage.leader_epochs import LeaderEpochs
@@ -227,6 +229,11 @@ def _coordinators_do_not_wait(patch: Patch) -> None:
     patch.setattr(coordinator_log, "_answer_when_replicated", answer)
 
 
+def _sends_a_byte_too_many(patch: Patch) -> None:
+    """Behind a request to another node."""
+    patch.setattr(tcp, "encode_request_frame", lambda *request: encode_request_frame(*request) + bytes(1))
+
+
 # What readers are given by followers
 
 
@@ -412,6 +419,13 @@ REPLICATION_MUTANTS = (
         offset_registers.STALE,
         _coordinators_do_not_wait,
         "coordinator of a classic group fails",
+        1,
+    ),
+    ClusterMutant(
+        "sends a byte too many",
+        fault_rules.MALFORMED,
+        _sends_a_byte_too_many,
+        "failures",
         1,
     ),
 )

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from broker.coordinator.group_coordinator import GroupCoordinator
 from broker.replication.partition import Partition
 from broker.replication.partition_state import CommittedPartitionState
 from broker.replication.roles import Leader
@@ -16,18 +17,19 @@ from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.simulated_node import BROKER_PORT, NodePlace, SimulatedNode
-from broker.simulation.rules import log_rules, metadata_rules, partition_rules
+from broker.simulation.rules import fault_rules, log_rules, metadata_rules, partition_rules
 from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.rule_table import all_rules
 from broker.simulation.rules.seen_logs import SeenBatch
 from broker.simulation.rules.seen_partitions import SeenPartition
 from broker.simulation.rules.wellness import reason_not_well
-from broker.simulation.verdict import Violation, without_logs
+from broker.simulation.verdict import Violation, only_contained_errors, without_logs
 from controller.metadata.image.topics import TopicsImage
 from controller.raft.node import RaftNode
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import SimpleRecord, build_batch
 from storage.memory_files import lose_all
@@ -97,6 +99,9 @@ class Traffic:
         """Has the coordinator's topic made."""
         await self.client.ask("node-1", BROKER_PORT, FindCoordinatorRequest(coordinator_keys=["group"]))
 
+    async def list_groups(self) -> None:
+        await self.client.ask("node-1", BROKER_PORT, ListGroupsRequest())
+
     @property
     def watch(self) -> PartitionWatch:
         return next(rule for rule in self.world.rules if isinstance(rule, PartitionWatch))
@@ -160,6 +165,25 @@ def test_a_cluster_with_traffic_breaks_no_rule_and_all_is_looked_at(traffic: Tra
     assert counts["looked at: image beside another node's"] > 20
     assert counts["looked at: leader of the quorum"] > 0
     assert counts["looked at: committed metadata log"] > 20
+
+
+def test_an_exception_that_a_node_contains(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(GroupCoordinator, "list_groups", fail)
+    with only_contained_errors(traffic.world.contained.append):
+        strikes(fault_rules.CONTAINED, lambda: traffic.until_over(traffic.list_groups()))
+    (told,) = traffic.world.contained
+    assert told.startswith("ListGroups version 5 from client")
+    assert "KeyError: 'a fault of ours'" in told
+
+
+def test_bytes_that_are_no_message(traffic: Traffic) -> None:
+    node, _ = on_leader(traffic)
+    assert node.broker is not None
+    node.broker.dispatcher.metrics.malformed += 1
+    strikes(fault_rules.MALFORMED, lambda: traffic.turn(node))
 
 
 def test_a_high_watermark_that_falls(traffic: Traffic) -> None:

@@ -23,7 +23,7 @@ from broker.simulation.cluster.slow_worlds import slowed
 from broker.simulation.cluster.small_limits import with_small_limits
 from broker.simulation.cluster.story import Story
 from broker.simulation.histories.history import Event
-from broker.simulation.verdict import Failure, Violation, rare_collections, without_logs
+from broker.simulation.verdict import Failure, Violation, only_contained_errors, rare_collections
 
 __all__ = ["ClusterRecipe", "ClusterResult", "play", "recipe_of", "run_cluster"]
 
@@ -98,7 +98,7 @@ def _play(recipe: ClusterRecipe, *, is_told: bool) -> ClusterResult:
     failure = None
     errors: list[str] = []
     try:
-        with without_logs():
+        with only_contained_errors(world.contained.append):
             run.run()
     except Exception as error:
         failure = Failure.of(error, world.loop.now_ns // 1_000)

@@ -99,6 +99,8 @@ class ClusterWorld:
         """Whoever is told what happens, in words."""
         self.fetch_listeners: list[Callable[[FetchedPart], None]] = []
         """Whoever judges what readers are given."""
+        self.contained: list[str] = []
+        """The exceptions that nodes have met and gone on after, each in words."""
         self.life_listeners: list[Callable[[SimulatedNode, LifeEnd], None]] = []
         """Whoever is told how lives of nodes end."""
         controllers = tuple(place for place in places if place.is_controller)

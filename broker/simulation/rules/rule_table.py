@@ -12,7 +12,7 @@ from typing import Final
 
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld, Rule
-from broker.simulation.rules import fetch_rules, group_claims, offset_registers
+from broker.simulation.rules import fault_rules, fetch_rules, group_claims, offset_registers
 from broker.simulation.rules import group_rules as groups
 from broker.simulation.rules import log_rules as logs
 from broker.simulation.rules import metadata_rules as metadata
@@ -63,6 +63,8 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         groups.KNOWN: "the newest coordinator has, when loaded and after each change, the last commit",
         groups.ONE_MEMBER: "of a consumer group, in what is assigned and in the target",
         groups.EPOCHS: "member epochs <= assignment epoch <= group epoch",
+        fault_rules.CONTAINED: "but by one of a disk, no request, connection or coordinator raises anything",
+        fault_rules.MALFORMED: "no node closes a connection for what it was sent",
         groups.GIVEN_UP: "no partition goes to another member while one in the group takes it for its own",
     }
 )
@@ -85,5 +87,6 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
             ],
         ),
         metadata.QuorumRules(cluster),
+        fault_rules.FaultRules(world),
         groups.GroupRules(world, may_lose=plan.allows_unclean, may_expire=plan.offsets_expire),
     ]
