@@ -3,8 +3,8 @@
 An error of a request ends at its connection. What reaches the loop is an invariant that does not hold, or an
 error in a callback of ours that nobody awaits: state may be half changed, and going on would write it down.
 So it is logged, the stacks of all threads are dumped, and the process ends at once, without a clean shutdown
-marker: the next start will check its logs. A disk that refuses the metadata log is no fault of ours: one
-sentence says it.
+marker: the next start will check its logs. A disk that refuses the metadata log is no fault of ours, nor is a
+cluster whose metadata needs another release: one sentence says it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Any, Final
 
+from controller.metadata.supported_features import UnsupportedCluster
 from controller.raft.log_failure import MetadataLogFailed
 
 _log = logging.getLogger("barnabas.fatal")
@@ -25,7 +26,8 @@ EXIT_CODE: Final = 70
 """EX_SOFTWARE of sysexits: an internal error, as opposed to a wrong configuration or a full disk."""
 
 HALTED: Final = 1
-"""The code with which the process ends when the metadata log cannot be written, as Apache Kafka's does."""
+"""The code with which the process ends when the metadata log cannot be written or followed, as Apache Kafka's
+does."""
 
 
 def end_on_failure(loop: AbstractEventLoop, end: Callable[[int], object] = os._exit) -> None:
@@ -36,7 +38,7 @@ def end_on_failure(loop: AbstractEventLoop, end: Callable[[int], object] = os._e
         if failure is None:
             _log.error("The loop reports: %s", context.get("message"))
             return
-        if isinstance(failure, MetadataLogFailed):
+        if isinstance(failure, MetadataLogFailed | UnsupportedCluster):
             halt(str(failure), end)
             return
         _log.critical(

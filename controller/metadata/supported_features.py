@@ -29,6 +29,7 @@ from controller.metadata.metadata_version import (
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
 )
+from protocol.errors import EndsProcess
 
 __all__ = [
     "SUPPORTED_FEATURES",
@@ -40,8 +41,9 @@ __all__ = [
 ]
 
 
-class UnsupportedCluster(Exception):
-    """The cluster's metadata needs what this release does not have. The text is one line for the operator."""
+class UnsupportedCluster(EndsProcess):
+    """The cluster's metadata needs what this release does not have. The text is one line for the operator:
+    it stops the start, and a node that learns of it later ends."""
 
 
 SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = MappingProxyType(

@@ -18,8 +18,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final
+from functools import partial, wraps
+from typing import Final, ParamSpec
 
 from config.ports import Clock, Timer, Timers
 from controller.raft.batch_accumulator import AccumulatedBatch
@@ -41,7 +41,7 @@ from controller.raft.node import NotLeading, RaftNode
 from controller.raft.peers import ReplicaPeers
 from controller.raft.roles import NEVER
 from protocol.codec.message import Message
-from protocol.errors import ErrorCode, invariant
+from protocol.errors import EndsProcess, ErrorCode, InvariantViolated, invariant
 from protocol.messages.fetch import FetchResponse
 from protocol.serving.pending import CloseConnection, Pending
 from storage.slices import LogSlice
@@ -54,6 +54,25 @@ SOON_MS: Final = 50
 
 Input = Callable[[int], Ready]
 """A function that gives the node one input at a time in milliseconds, and returns the node's `Ready`."""
+
+P = ParamSpec("P")
+
+
+def _to_the_end(step: Callable[P, None]) -> Callable[P, None]:
+    """Makes every exception of a step in the execution of a Ready one that ends the process. Otherwise the
+    request that brought the input would be answered with an error, and the replica would stand still."""
+
+    @wraps(step)
+    def whole(*arguments: P.args, **named: P.kwargs) -> None:
+        try:
+            step(*arguments, **named)
+        except EndsProcess:
+            raise
+        except Exception as failure:
+            what = f"{type(failure).__name__}: {failure}"
+            raise InvariantViolated(f"what the quorum's node wants is done to its end ({what})") from failure
+
+    return whole
 
 
 class RaftDriver:
@@ -173,12 +192,22 @@ class RaftDriver:
 
     def raise_kraft_version(self, epoch: int, version: int) -> int:
         """Raises the kraft.version. Returns the offset of the first control record that says so. Raises
-        VersionChangeRefused and AppendRefused."""
+        VersionChangeRefused and NotLeading.
+
+        It is not raised if an input that comes first takes the leadership away. As after an append, the
+        controller is then told of the loss, before or after this call returns.
+        """
         self.node.check_kraft_version(epoch, version)
         base_offset = self.next_offset
-        self.feed(
-            lambda now_ms: self.node.upgrade_kraft_version(epoch, version, validate_only=False, now_ms=now_ms)
-        )
+
+        def upgrade(now_ms: int) -> Ready:
+            try:
+                return self.node.upgrade_kraft_version(epoch, version, validate_only=False, now_ms=now_ms)
+            except NotLeading:
+                return self.node.tick(now_ms)
+
+        self.feed(upgrade)
+        self.node.refuse_unless_leading(epoch)  # if that is lost already, nobody takes back what is noted now
         return base_offset
 
     def feed(self, event: Input) -> None:
@@ -212,6 +241,7 @@ class RaftDriver:
         self.node.wall_offset_ms = self._clock.wall_ms() - now_ms
         return now_ms
 
+    @_to_the_end
     def _run(self) -> None:
         if self._is_running:
             return
@@ -258,6 +288,7 @@ class RaftDriver:
             lambda: self._change_log(ready, deque(ready.log), None),
         )
 
+    @_to_the_end
     def _change_log(
         self, ready: Ready, operations: deque[LogOperation], installing: SnapshotId | None
     ) -> None:
@@ -296,6 +327,7 @@ class RaftDriver:
             self._disk.sync(number)
 
     def _install(self, snapshot: SnapshotId) -> None:
+        @_to_the_end
         def installed(control: SnapshotControl | None) -> None:
             if control is None:
                 _log.warning("The snapshot %s that was fetched is broken; it is fetched again", snapshot)

@@ -316,16 +316,17 @@ class RaftNode:
 
     def append(self, epoch: int, batches: bytearray, now_ms: int, *, is_news: bool = True) -> Ready:
         """Appends a batch of the controller, or several in a row. Their base offsets and leader epochs are
-        patched in here; the first offset is `end_offset` before the call. Raises AppendRefused.
+        patched in here; the first offset is `end_offset` before the call. Raises NotLeading.
 
         is_news: False for records that change nothing (KIP-835). That they are committed is then told with
         the next answer, and not by an answer of its own.
         """
-        self._refuse_unless_leading(epoch)
+        self.refuse_unless_leading(epoch)
         leading.append(self._replica, batches, is_news=is_news)
         return self._settle(now_ms)
 
-    def _refuse_unless_leading(self, epoch: int) -> None:
+    def refuse_unless_leading(self, epoch: int) -> None:
+        """Raises NotLeading unless this replica leads that epoch and means to go on."""
         replica = self._replica
         if replica.role is not Role.LEADER or epoch != replica.epoch or replica.is_shutting_down:
             raise NotLeading(f"epoch {epoch} is not led here, {self.leader} is known")
@@ -355,7 +356,7 @@ class RaftNode:
 
     def upgrade_kraft_version(self, epoch: int, version: int, *, validate_only: bool, now_ms: int) -> Ready:
         """Raises the kraft.version for an UpdateFeatures request at the leader: from 0 to 1 the voters are
-        written into the log. Raises VersionChangeRefused and AppendRefused."""
+        written into the log. Raises VersionChangeRefused and NotLeading."""
         self.check_kraft_version(epoch, version)
         self._replica.now_ms = now_ms
         if not validate_only:
@@ -364,7 +365,7 @@ class RaftNode:
 
     def check_kraft_version(self, epoch: int, version: int) -> None:
         """Raises what `upgrade_kraft_version` would raise now, and changes nothing."""
-        self._refuse_unless_leading(epoch)
+        self.refuse_unless_leading(epoch)
         membership.check_kraft_version(self._replica, version)
 
     def resign(self, epoch: int, now_ms: int) -> Ready:

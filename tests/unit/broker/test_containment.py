@@ -14,6 +14,7 @@ import pytest
 
 from broker.dispatch.dispatcher import Dispatcher
 from broker.network.connection import CLOSED
+from controller.metadata.supported_features import UnsupportedCluster
 from controller.raft.log_failure import MetadataLogFailed
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.framing import encode_request_frame
@@ -27,7 +28,11 @@ from protocol.serving.pending import NO_ANSWER, CloseConnection, Failed, Pending
 from tests.support.rigs.desk import Desk
 from tests.support.rigs.sans_io import Rig, other
 
-FATAL = (InvariantViolated("never"), MetadataLogFailed("the disk refuses"))
+FATAL = (
+    InvariantViolated("never"),
+    MetadataLogFailed("the disk refuses"),
+    UnsupportedCluster("share.version is finalized at level 1"),
+)
 
 
 @pytest.fixture

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
-from broker.process.fatal_errors import EXIT_CODE
+import pytest
+
+from broker.process.fatal_errors import EXIT_CODE, HALTED, end_on_failure
+from controller.metadata.supported_features import UnsupportedCluster
+from controller.raft.log_failure import MetadataLogFailed
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -58,3 +63,17 @@ def test_a_broken_invariant_of_a_request_ends_the_process() -> None:
     assert "still alive" not in done.stdout
     assert "InvariantViolated: the log end never goes back (log_end_offset=5)" in done.stderr
     assert "most recent call first" in done.stderr, "the stacks of all threads are dumped"
+
+
+@pytest.mark.parametrize("failure", [MetadataLogFailed("No room."), UnsupportedCluster("Another release.")])
+def test_what_is_no_fault_of_ours_ends_the_process_with_one_sentence(
+    failure: Exception, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    loop = asyncio.new_event_loop()
+    ended: list[int] = []
+    end_on_failure(loop, ended.append)
+    loop.call_exception_handler({"message": "Exception in callback", "exception": failure})
+    loop.close()
+    assert ended == [HALTED]
+    assert [(record.getMessage(), record.exc_info) for record in caplog.records] == [(str(failure), None)]
+    assert "most recent call first" not in capfd.readouterr().err

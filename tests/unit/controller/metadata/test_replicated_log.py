@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controller.metadata.log import NotLeader, SnapshotId
+from controller.metadata.supported_features import UnsupportedCluster
 from controller.raft.node import VersionChangeRefused
 from controller.raft.quorum_state import read as read_quorum_state
 from controller.raft.snapshot_files import (
@@ -13,6 +16,7 @@ from controller.raft.snapshot_files import (
     list_snapshots,
     snapshot_name,
 )
+from protocol.errors import InvariantViolated
 from protocol.serving.pending import CloseConnection
 from tests.support.rigs.controllers import CLUSTER_ID, METADATA_LOG
 from tests.support.rigs.raft_messages import fetch, vote
@@ -370,6 +374,65 @@ def test_an_append_while_the_loss_of_the_epoch_is_written_down_is_never_committe
     leader.append(99)
     world.run(6_000)
     assert all(99 not in rig.heard.numbers for rig in world.rigs.values())
+    world.leader().append(1)
+    world.run(600)
+    assert numbers(world) == [[1]] * 3
+
+
+# What a listener raises
+
+
+def test_an_exception_in_the_turn_of_a_request_ends_the_process() -> None:
+    world, leader = three()
+    leader.append(1)
+    world.timers.run_soon()
+    leader.offload.run()
+    leader.heard.commit = raising(KeyError("a bug of ours"))  # type: ignore[method-assign]
+    epoch = leader.log.leader.epoch
+    request = fetch(world.followers()[0].node_id, epoch, leader.log.end_offset, epoch)
+    request.cluster_id = CLUSTER_ID
+    with pytest.raises(InvariantViolated, match=r"done to its end .*KeyError: 'a bug of ours'") as ended:
+        leader.log.ask(request, version=17, listener="CONTROLLER")
+    assert isinstance(ended.value.__cause__, KeyError)
+
+
+def test_an_exception_when_the_disk_is_done_ends_the_process() -> None:
+    world = ReplicaWorld(1, 2, 3)
+    world.timers.advance(1_500)
+    candidate = next(rig for rig in world.rigs.values() if len(rig.offload))
+    candidate.log._driver._peers.send = raising(KeyError("a bug of ours"))  # type: ignore[method-assign]
+    with pytest.raises(InvariantViolated, match=r"done to its end .*KeyError: 'a bug of ours'"):
+        candidate.offload.run()
+
+
+def test_what_ends_the_process_anyway_stays_what_it_is() -> None:
+    world = ReplicaWorld(1, 2, 3)
+    for rig in world.rigs.values():
+        rig.heard.leader_changed = raising(UnsupportedCluster("Another release."))  # type: ignore[method-assign]
+    with pytest.raises(UnsupportedCluster, match=r"Another release\."):
+        world.run(6_000)
+
+
+def raising(error: Exception) -> Any:
+    def function(*arguments: object) -> None:
+        raise error
+
+    return function
+
+
+def test_the_kraft_version_stays_if_the_leadership_is_lost_before_its_turn() -> None:
+    voters = ",".join(f"{each}@host{each}:{9000 + each}" for each in (1, 2, 3))
+    world = ReplicaWorld(1, 2, 3, formatted=False, controller__quorum__voters=voters)
+    leader = world.leader()
+    world.run(5_000)
+    driver, epoch = leader.log._driver, leader.log.leader.epoch
+    driver._is_executing = True  # the disk is at something, what follows waits
+    driver.feed(lambda now_ms: driver.node.resign(epoch, now_ms))
+    leader.log.raise_kraft_version(epoch, 1)
+    driver._is_executing = False
+    driver._run()
+    assert driver.node.kraft_version == 0
+    world.run(6_000)
     world.leader().append(1)
     world.run(600)
     assert numbers(world) == [[1]] * 3
