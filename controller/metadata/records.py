@@ -14,6 +14,7 @@ from config.limits import METADATA_RECORDS_PER_STEP
 from controller.metadata.image.replayer import MetadataBatch
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION, record_version
 from protocol.codec.message import Message
+from protocol.errors import ProtocolError
 from protocol.metadata_log.frame import decode_metadata_record, encode_metadata_record
 from protocol.record_types import metadata_record
 from protocol.records.builder import SimpleRecord, build_batch
@@ -76,7 +77,11 @@ def metadata_batches_in_steps(buffer: ReadBuffer) -> Iterator[MetadataBatch | No
         decoded: list[Message] = []
         if not header.is_control:
             for record in read_records(buffer, position, check_crc=True):
-                decoded.append(decode_metadata_record(record.value or b"", _record_class))
+                try:
+                    decoded.append(decode_metadata_record(record.value or b"", _record_class))
+                except ProtocolError as fault:
+                    offset = header.base_offset + len(decoded)
+                    raise ProtocolError(f"the record at offset {offset}: {fault}") from fault
                 if len(decoded) % METADATA_RECORDS_PER_STEP == 0:
                     yield None
         yield MetadataBatch(

@@ -35,6 +35,7 @@ from controller.metadata.log import (
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION, at_level
 from controller.metadata.records import metadata_batches, record_values
 from controller.metadata.snapshots import read_image, snapshot_pieces
+from controller.metadata.supported_features import UnsupportedCluster
 from controller.raft.batch_accumulator import AccumulatedBatch, says_something, stays_alone
 from controller.raft.disk import ReplicaDisk
 from controller.raft.driver import RaftDriver
@@ -45,7 +46,7 @@ from controller.raft.node import NotLeading, RaftNode
 from controller.raft.quorum_metrics import Durations, QuorumMetrics, quorum_metrics_of
 from controller.raft.roles import Progress
 from protocol.codec.message import Message
-from protocol.errors import invariant
+from protocol.errors import ProtocolError, invariant
 from protocol.records.header import headers
 from protocol.serving.pending import Pending
 from storage.partition_log import PartitionLog
@@ -103,8 +104,9 @@ class ReplicatedMetadataLog:
         self._driver.start()
 
     def _chunks(self, offset: int) -> Iterator[bytes]:
-        """The bytes of the log from the batch at `offset` on, in parts of whole batches."""
-        while offset < self._disk.end_offset:
+        """The bytes of the log from the batch at `offset` on, in parts of whole batches, until all that is
+        applied has come."""
+        while offset < self._applied_offset:
             content = self._disk.read_bytes(offset, READ_CHUNK_BYTES)
             after = offset
             for _, header in headers(content):
@@ -222,21 +224,29 @@ class ReplicatedMetadataLog:
         """Applies batches that this replica did not append itself, up to the next one that it did."""
         leads = self._leader.leader_id == self._node_id
         content = self._disk.read_bytes(self._applied_offset, READ_CHUNK_BYTES)
-        own_offset = self._own[0][0].base_offset if self._own else high_watermark
+        end_offset = min(self._own[0][0].base_offset, high_watermark) if self._own else high_watermark
         was = self._applied_offset
-        for batch in metadata_batches(content):
+        for batch in self._decoded(content):
             if batch.last_offset < self._applied_offset:
                 continue
-            if batch.base_offset >= min(own_offset, high_watermark):
-                break
             if leads and not batch.records:
                 self._applied_offset = batch.last_offset + 1
             else:
                 self._apply(batch)
+            if self._applied_offset >= end_offset:
+                break  # before the next batch is decoded, which may never be committed
         invariant(self._applied_offset > was, "what is committed is in the log", offset=was)
         for _, header in headers(content):
             if was <= header.base_offset and header.last_offset < self._applied_offset:
                 self._size_since_snapshot_bytes += header.size_bytes
+
+    def _decoded(self, content: bytes) -> Iterator[MetadataBatch]:
+        """The batches in a piece of the log. Raises UnsupportedCluster for a record that is not known here:
+        nobody can follow the log past it."""
+        try:
+            yield from metadata_batches(content)
+        except ProtocolError as fault:
+            raise _of_another_release(f"The metadata log in {self._disk.directory}", fault) from fault
 
     def _leader_changed(self, leader: LeaderAndEpoch) -> None:
         if self._leader.leader_id == self._node_id:
@@ -276,9 +286,11 @@ class ReplicatedMetadataLog:
             listener.load_snapshot(snapshot, self._image_of(snapshot))
             offset = max(offset, snapshot.end_offset)
         for chunk in self._chunks(offset):
-            for batch in metadata_batches(chunk):
+            for batch in self._decoded(chunk):
                 if batch.base_offset >= offset and batch.last_offset < self._applied_offset:
                     listener.commit(batch)
+                if batch.last_offset + 1 >= self._applied_offset:
+                    break  # what follows may never be committed, nor be of a kind that is known here
         self._listeners.append(listener)
         listener.leader_changed(self._leader)
 
@@ -398,8 +410,12 @@ class ReplicatedMetadataLog:
         return self._disk.snapshot_directory.write_in_steps(snapshot, pieces, image.timestamp_ms, written)
 
     def _image_of(self, snapshot: SnapshotId) -> ClusterImage:
-        with named_refusals(self._disk.directory, "read"):
-            return read_image(self._disk.files, self._disk.snapshot_directory.path(snapshot), snapshot)
+        path = self._disk.snapshot_directory.path(snapshot)
+        try:
+            with named_refusals(self._disk.directory, "read"):
+                return read_image(self._disk.files, path, snapshot)
+        except ProtocolError as fault:
+            raise _of_another_release(f"The snapshot {path}", fault) from fault
 
     def _taken(self, snapshot: SnapshotId, now_ms: int) -> Ready:
         """Drops the snapshot that was written here if a newer one of the leader has arrived meanwhile."""
@@ -463,6 +479,12 @@ class ReplicatedMetadataLog:
         self._leader = LeaderAndEpoch(NO_LEADER, self._leader.epoch)
         self._driver.stop()
         self._disk.close()
+
+
+def _of_another_release(what: str, fault: ProtocolError) -> UnsupportedCluster:
+    return UnsupportedCluster(
+        f"{what} cannot be read by this release: {fault}. Start this node with the release that wrote it."
+    )
 
 
 def _wall(monotonic_ms: int, wall_offset_ms: int) -> int:

@@ -17,8 +17,10 @@ import msgspec
 
 from controller.raft.identity import Address, ReplicaKey
 from protocol.codec.compiler import decode
+from protocol.errors import InvariantViolated, ProtocolError
 from protocol.quorum import KRaftVersionRecord, VotersRecord
 from protocol.records.control import ControlRecordType, control_type
+from protocol.records.errors import RecordsError
 from protocol.records.header import ReadBuffer
 from protocol.records.reader import records as read_records
 from protocol.values import ZERO_UUID
@@ -169,7 +171,17 @@ class VoterHistory:
         self._refresh()
 
     def read(self, buffer: ReadBuffer, position: int, base_offset: int) -> None:
-        """Takes in a control batch from the end of the log."""
+        """Takes in a control batch from the end of the log. One that cannot be read ends the process: who
+        votes is not known without it."""
+        try:
+            self._read(buffer, position, base_offset)
+        except (ProtocolError, RecordsError) as fault:
+            raise InvariantViolated(
+                f"the control batch at offset {base_offset} can be read ({fault})"
+            ) from fault
+        self._refresh()
+
+    def _read(self, buffer: ReadBuffer, position: int, base_offset: int) -> None:
         for number, record in enumerate(read_records(buffer, position, check_crc=False)):
             kind = control_type(record.key)
             if kind is ControlRecordType.KRAFT_VERSION:
@@ -178,7 +190,6 @@ class VoterHistory:
             elif kind is ControlRecordType.KRAFT_VOTERS:
                 voters = VoterSet.from_record(decode(VotersRecord, 0, record.value or b""))
                 self._voters.append((base_offset + number, voters))
-        self._refresh()
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Forgets the voters and versions of records that were truncated."""

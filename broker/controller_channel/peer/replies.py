@@ -15,7 +15,8 @@ from broker.network.interfaces import Wire
 from broker.network.memory import RequestMemory
 from config.limits import MIB
 from config.ports import Clock
-from protocol.errors import ProtocolError
+
+__all__ = ["BrokenReply", "ReplyConnection"]
 
 MAX_REPLY_BYTES: Final = 1024 * MIB
 """More than any answer to our requests. A peer that announces more does not speak this protocol."""
@@ -23,10 +24,16 @@ MAX_REPLY_BYTES: Final = 1024 * MIB
 _read_size: Final = Struct(">i").unpack_from
 
 
+class BrokenReply(Exception):
+    """The peer has sent bytes that are no answer, so its connection ends. It is no ProtocolError, because
+    those who take an answer in decode what it holds, and a fault that they find there is not the peer's."""
+
+
 class ReplyConnection:
     """Implements `network.interfaces.ChannelUser` for a channel.
 
-    on_reply gets each frame without its size, when it is complete.
+    on_reply gets each frame without its size, when it is complete. It raises BrokenReply for one that is no
+    answer; whatever else it raises goes on to the loop.
     """
 
     def __init__(
@@ -62,7 +69,7 @@ class ReplyConnection:
                 rest = self._parse(memoryview(data))
             else:
                 rest = self._parse(self._memory.view[:count])
-        except ProtocolError as error:
+        except BrokenReply as error:
             self.peer_gone(str(error))
             return
         if not self.holds & CLOSED:
@@ -74,7 +81,7 @@ class ReplyConnection:
         while end - at >= 4 and not self.holds & CLOSED:
             size = _read_size(view, at)[0]
             if not 0 <= size <= MAX_REPLY_BYTES:
-                raise ProtocolError(f"an answer of {size} bytes")
+                raise BrokenReply(f"an answer of {size} bytes")
             if at + 4 + size > end:
                 self._needed_bytes = 4 + size
                 break

@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import Final
 
 from broker.controller_channel.peer.calls import Call, Calls, OnResponse
-from broker.controller_channel.peer.replies import ReplyConnection
+from broker.controller_channel.peer.replies import BrokenReply, ReplyConnection
 from broker.network.interfaces import Channel, ConnectAttempt, Network, Traffic
 from broker.network.memory import RequestMemory
 from config.ports import Clock, Timers
@@ -197,13 +197,12 @@ class TcpPeer:
     # Answers and failures
 
     def _reply(self, frame: memoryview) -> None:
-        """Handles one answer. Raises ProtocolError for bytes that are no answer, which ends the
-        connection."""
+        """Handles one answer. Raises BrokenReply for bytes that are no answer, which ends the connection."""
         if len(frame) < 4:
-            raise ProtocolError(f"an answer of {len(frame)} bytes")
+            raise BrokenReply(f"an answer of {len(frame)} bytes")
         call = self._sent.take(int.from_bytes(frame[:4], "big"))
         if call is None:
-            raise ProtocolError("an answer to a request that was not sent")
+            raise BrokenReply("an answer to a request that was not sent")
         version = call.version
         if call.cls is ApiVersionsResponse and frame[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
             version = 0  # KIP-511: a node that does not know the version answers in version 0
@@ -211,7 +210,7 @@ class TcpPeer:
             answer: Message | PeerError = decode_response(call.cls, version, frame)[1]
         except ProtocolError as error:
             call.on_response(PeerError(f"the answer cannot be read: {error}"))
-            raise
+            raise BrokenReply(str(error)) from error
         call.on_response(answer)
 
     def _no_answer(self, call: Call) -> None:

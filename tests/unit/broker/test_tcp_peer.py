@@ -20,6 +20,7 @@ from broker.network.server import Server
 from broker.network.socket_network import SocketNetwork
 from broker.security.authorizer import AllowAll
 from protocol.codec.message import Message
+from protocol.errors import ProtocolError
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -332,6 +333,23 @@ def test_a_closed_channel_fails_everything_once() -> None:
         assert len(nodes.answers) == 3
         pending.complete(HeartbeatResponse())
         await nodes.until(lambda: nodes.server.limits.count == 0)
+
+    run(scenario)
+
+
+def test_what_those_raise_who_take_an_answer_in_is_no_fault_of_the_peer() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        faults: list[Any] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: faults.append(context["exception"]))
+
+        def take(response: Message | PeerError) -> None:
+            raise ProtocolError("a record that is not known here")
+
+        nodes.peer.send(HeartbeatRequest(), take, timeout_ms=1000)
+        await nodes.until(lambda: faults)
+        assert [str(fault) for fault in faults] == ["a record that is not known here"]
+        assert nodes.peer.state is State.READY
 
     run(scenario)
 

@@ -413,6 +413,32 @@ def test_what_ends_the_process_anyway_stays_what_it_is() -> None:
         world.run(6_000)
 
 
+def test_a_committed_record_that_is_not_known_here_ends_the_process_and_is_named() -> None:
+    world, leader = three()
+    leader.append(1)
+    offset = leader.log.end_offset
+    leader.log._driver.append(leader.log.leader.epoch, [b"\x01\x63\x00"], 0)
+    with pytest.raises(UnsupportedCluster, match=rf"the record at offset {offset}: there is no .* type 99\."):
+        world.run(100)
+    heard = [rig for rig in world.rigs.values() if rig.heard.numbers == [1]]
+    assert heard, "what comes before it is committed"
+
+
+def test_a_record_that_is_not_known_here_does_no_harm_until_it_is_committed() -> None:
+    world, old = three()
+    world.cut |= {frozenset((old.node_id, rig.node_id)) for rig in world.followers()}
+    world.run(600)
+    old.log._driver.append(old.log.leader.epoch, [b"\x01\x63\x00"], 0)
+    world.run(6_000)
+    old.kill()
+    old.begin()
+    world.cut.clear()
+    world.run(3_000)
+    world.leader().append(1)
+    world.run(600)
+    assert numbers(world) == [[1]] * 3
+
+
 def raising(error: Exception) -> Any:
     def function(*arguments: object) -> None:
         raise error

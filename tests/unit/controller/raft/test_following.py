@@ -12,6 +12,7 @@ from protocol.errors import ErrorCode, InvariantViolated
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.messages.vote import VoteRequest, VoteResponse
+from protocol.records.control import ControlRecordType, build_control_batch
 from tests.support.rigs.raft_messages import begin, fetch_answer, snapshot_piece, vote
 from tests.support.rigs.raft_rig import MemoryLog, RaftRig, data_batch, elected, voters_record
 
@@ -136,6 +137,14 @@ def test_what_is_committed_is_never_cut_off() -> None:
     request, _ = rig.take_one(FetchRequest)
     with pytest.raises(InvariantViolated):
         rig.respond(request, fetch_answer(2, 5, diverging=(1, 1)))
+
+
+def test_a_control_batch_that_cannot_be_read_is_named() -> None:
+    rig = following()
+    content = [(ControlRecordType.KRAFT_VOTERS, b"none")]
+    batch = build_control_batch(content, timestamp_ms=0, base_offset=1, leader_epoch=5)
+    with pytest.raises(InvariantViolated, match="the control batch at offset 1 can be read"):
+        give(rig, batches(5) + bytes(batch))
 
 
 def test_voters_that_are_cut_off_count_no_more() -> None:
