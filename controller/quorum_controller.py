@@ -148,6 +148,8 @@ class QuorumController:
         )
         self.elections = ElectionWatch()
         self._following = False
+        self._supported = FeaturesImage()
+        """The last committed levels that were looked at, all of which are supported."""
         self.timed_out_heartbeats = 0
         """The number of brokers that were fenced because their heartbeats were missing."""
         self._observers: list[Callable[[ClusterImage, ImageDelta], None]] = []
@@ -210,6 +212,16 @@ class QuorumController:
         self._timeline.commit(batch)
         if self._following and not self._timeline.in_transaction:
             self._snapshots.committed(self._timeline.committed)
+        self._look_at_levels()
+
+    def _look_at_levels(self) -> None:
+        """Raises UnsupportedCluster if this release cannot follow the cluster any further. What it reads on
+        its way there may have been made good since: a snapshot, or the first records of the log, may hold a
+        level that has been lowered for the sake of this node."""
+        features = self._timeline.committed.features
+        if self._following and features != self._supported and self.log.is_caught_up:
+            self._refuse_unsupported(features)
+            self._supported = features
 
     def leader_changed(self, leader: LeaderAndEpoch) -> None:
         if leader.leader_id == self.node_id:

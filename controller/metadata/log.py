@@ -124,6 +124,12 @@ class MetadataLog(Protocol):
         ...
 
     @property
+    def is_caught_up(self) -> bool:
+        """Whether the listeners know everything that is committed, as far as the leader has told: what they
+        know is then the present, and not a state that later records have changed."""
+        ...
+
+    @property
     def size_since_snapshot_bytes(self) -> int:
         """The size of the log after the newest snapshot, which a restart must replay."""
         ...

@@ -160,6 +160,10 @@ class ReplicatedMetadataLog:
         return self._node.high_watermark if self._node.knows_high_watermark else UNKNOWN_HIGH_WATERMARK
 
     @property
+    def is_caught_up(self) -> bool:
+        return self._node.is_caught_up and self._applied_offset >= self._node.high_watermark
+
+    @property
     def size_since_snapshot_bytes(self) -> int:
         return self._size_since_snapshot_bytes
 

@@ -2,8 +2,8 @@
 
 Only what is built and tested is listed: clients act on these levels (a producer changes its transactions'
 protocol with `transaction.version`, a consumer asks for the new group protocol with `group.version`), so a
-level that is promised too early breaks them. A finalized level outside of the range stops the start: the
-log may hold records that we would not understand.
+level that is promised too early breaks them. A finalized level outside of the range stops the start, and ends
+a controller that learns of it from another one: the log may hold records that we would not understand.
 """
 
 from __future__ import annotations

@@ -173,12 +173,14 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
     if told.diverging_epoch is not None and told.diverging_epoch.epoch >= 0:
         _truncate_to_common_epoch(replica, told.diverging_epoch.epoch, told.diverging_epoch.end_offset)
     elif told.snapshot_id is not None and told.snapshot_id.end_offset >= 0:
+        state.is_caught_up = False
         if not _begin_download(replica, state, SnapshotId(*_pair(told.snapshot_id))):
             return False
     else:
         if told.records is not None and not _append(replica, told.records):
             return False
         if told.high_watermark >= 0:  # a leader that has committed nothing yet does not know it either
+            state.is_caught_up = told.high_watermark <= replica.log.end_offset
             replica.raise_high_watermark(told.high_watermark)
     _reached_leader(replica, state)
     return True

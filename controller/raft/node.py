@@ -26,7 +26,7 @@ from controller.raft.membership import VersionChangeRefused
 from controller.raft.progress import forget_silent_observers
 from controller.raft.replica import Replica
 from controller.raft.role_changes import become_resigned
-from controller.raft.roles import NEVER, Leader, Progress
+from controller.raft.roles import NEVER, Follower, Leader, Progress
 from controller.raft.starting import begin_life
 from controller.raft.transitions import Role
 from controller.raft.voters import VoterSet
@@ -162,6 +162,15 @@ class RaftNode:
         """Whether the high watermark was told since the start. Before that, `high_watermark` may be far below
         what is committed here."""
         return self._replica.knows_high_watermark
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether this log has everything that is committed, as far as the leader has told. A leader has it
+        once it has announced itself."""
+        state = self._replica.state
+        if isinstance(state, Leader):
+            return state.is_established
+        return isinstance(state, Follower) and state.is_caught_up
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:

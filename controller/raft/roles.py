@@ -188,6 +188,9 @@ class Follower(msgspec.Struct):
     voter_update_deadline_ms: int
     has_fetched: bool = False
     """Whether the leader has answered a fetch in this epoch. It is then alive, and pre-votes are refused."""
+    is_caught_up: bool = False
+    """Whether this log had, when the leader was last heard of, everything of which it says that it is
+    committed."""
     download: Download | None = None
     has_updated_voter: bool = False
     """Whether the leader knows the directory and the addresses of this replica (kraft.version 0)."""
