@@ -32,7 +32,7 @@ def handle(
     if asked != [(METADATA_TOPIC, [METADATA_PARTITION])]:
         return _unknown(asked)
     quorum = services.log.quorum(context.now_ms)
-    if quorum.leader.leader_id != services.node_id:
+    if not quorum.leads:
         partition = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     else:
         partition = _describe(quorum, context.version)

@@ -77,9 +77,11 @@ class ReplicaProgress(NamedTuple):
 
 
 class QuorumView(NamedTuple):
-    """The quorum as its leader sees it. endpoints: by voter id, then by listener name."""
+    """The quorum as its leader sees it. leads: whether this replica is the leader; one that has resigned is
+    none, though the epoch still is its own. endpoints: by voter id, then by listener name."""
 
     leader: LeaderAndEpoch
+    leads: bool
     high_watermark: int
     voters: Sequence[ReplicaProgress]
     observers: Sequence[ReplicaProgress]

@@ -45,6 +45,7 @@ from controller.raft.log_failure import named_refusals
 from controller.raft.node import NotLeading, RaftNode
 from controller.raft.quorum_metrics import Durations, QuorumMetrics, quorum_metrics_of
 from controller.raft.roles import Progress
+from controller.raft.transitions import Role
 from protocol.codec.message import Message
 from protocol.errors import ProtocolError, invariant
 from protocol.records.header import headers
@@ -346,6 +347,7 @@ class ReplicatedMetadataLog:
         is_established = self._leader == self._node.leader
         return QuorumView(
             leader=self._node.leader,
+            leads=self._node.role is Role.LEADER,
             high_watermark=self._node.high_watermark if is_established else UNKNOWN_HIGH_WATERMARK,
             voters=[self._progress_of(each, now_ms) for each in voters],
             observers=[self._progress_of(each, now_ms) for each in observers],

@@ -158,6 +158,14 @@ def test_describe_quorum_tells_leader_and_voters(fixture: ControllerFixture) -> 
     assert old.topics[0].partitions[0].current_voters[0].replica_directory_id == bytes(16)
 
 
+def test_a_leader_that_has_resigned_describes_no_quorum(fixture: ControllerFixture) -> None:
+    node, epoch = fixture.log.raft, fixture.log.leader.epoch
+    fixture.log._driver.feed(lambda now_ms: node.resign(epoch, now_ms))
+    assert node.leader == (1, epoch)
+    partition = fixture.call(ApiKey.DESCRIBE_QUORUM, quorum_request()).topics[0].partitions[0]
+    assert (partition.error_code, partition.current_voters) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, [])
+
+
 def describe_configs(fixture: ControllerFixture, kind: int, name: str, *keys: str) -> Any:
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
