@@ -183,6 +183,12 @@ class ReplicaDisk:
             finally:
                 file.close()
 
+    def drop_part(self, snapshot: SnapshotId) -> None:
+        """Removes the `.part` file of a snapshot, if it is there. Raises MetadataLogFailed."""
+        with named_refusals(self.directory):
+            if self.files.exists(self._part(snapshot)):
+                self.files.unlink(self._part(snapshot))
+
     def _part(self, snapshot: SnapshotId) -> str:
         return self._path(snapshot).removesuffix(".checkpoint") + PART_SUFFIX
 

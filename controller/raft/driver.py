@@ -28,6 +28,7 @@ from controller.raft.effects import (
     AdvanceLogStart,
     Answer,
     Append,
+    DropPart,
     InstallSnapshot,
     LogOperation,
     Ready,
@@ -303,6 +304,8 @@ class RaftDriver:
                     return
                 case SnapshotChunk():
                     disk.add_chunk(operation.snapshot, operation.position, operation.content)
+                case DropPart():
+                    disk.drop_part(operation.snapshot)
                 case InstallSnapshot():
                     installing = operation.snapshot
                 case AdvanceLogStart():

@@ -28,6 +28,7 @@ __all__ = [
     "AdvanceLogStart",
     "Answer",
     "Append",
+    "DropPart",
     "HardState",
     "InstallSnapshot",
     "LogOperation",
@@ -83,13 +84,19 @@ class InstallSnapshot(msgspec.Struct, frozen=True, gc=False):
     snapshot: SnapshotId
 
 
+class DropPart(msgspec.Struct, frozen=True, gc=False):
+    """Remove the `.part` file of this snapshot, which is not fetched any further."""
+
+    snapshot: SnapshotId
+
+
 class AdvanceLogStart(msgspec.Struct, frozen=True, gc=False):
     """The log now begins at snapshot.end_offset: records before it and older snapshots may be deleted."""
 
     snapshot: SnapshotId
 
 
-LogOperation: TypeAlias = Append | Truncate | SnapshotChunk | InstallSnapshot | AdvanceLogStart
+LogOperation: TypeAlias = Append | Truncate | SnapshotChunk | DropPart | InstallSnapshot | AdvanceLogStart
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):

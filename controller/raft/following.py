@@ -42,7 +42,6 @@ __all__ = [
     "handle_fetch_answer",
     "handle_fetch_snapshot_answer",
     "install",
-    "leader_failed",
     "poll_follower",
     "poll_unattached",
 ]
@@ -141,14 +140,6 @@ def fetch_failed(replica: Replica, peer_id: int, error: ErrorCode) -> None:
         state.fetch_deadline_ms = min(state.fetch_deadline_ms, replica.now_ms + patience_ms)
 
 
-def leader_failed(replica: Replica) -> None:
-    """Part of a snapshot was not received. The next fetch tells whether this snapshot is still the one to
-    load."""
-    state = replica.state
-    if isinstance(state, Follower) and state.download is not None and not state.download.is_whole:
-        state.download = None
-
-
 # Fetch
 
 
@@ -171,12 +162,14 @@ def handle_fetch_answer(replica: Replica, offset: int, answer: FetchResponse) ->
     if told.error_code or not isinstance(state, Follower) or offset != replica.log.end_offset:
         return False
     if told.diverging_epoch is not None and told.diverging_epoch.epoch >= 0:
+        replica.give_up_download()
         _truncate_to_common_epoch(replica, told.diverging_epoch.epoch, told.diverging_epoch.end_offset)
     elif told.snapshot_id is not None and told.snapshot_id.end_offset >= 0:
         state.is_caught_up = False
         if not _begin_download(replica, state, SnapshotId(*_pair(told.snapshot_id))):
             return False
     else:
+        replica.give_up_download()  # the leader goes on from this log, and so must not be cut short by it
         if told.records is not None and not _append(replica, told.records):
             return False
         if told.high_watermark >= 0:  # a leader that has committed nothing yet does not know it either
@@ -289,12 +282,15 @@ def _begin_download(replica: Replica, state: Follower, snapshot: SnapshotId) -> 
     committed here is in it. So a log that ends in an epoch of which nothing was committed gives way to an
     older snapshot.
     """
+    if state.download is not None and state.download.snapshot == snapshot:
+        return True  # one of the requests for it was lost; what has come of it is not fetched again
     log = replica.log
     holds_all_of_ours = snapshot.end_offset > log.end_offset or (
         snapshot.end_offset == log.end_offset and snapshot.epoch != log.last_epoch
     )
     if snapshot.epoch < 0 or not (snapshot.epoch > log.last_epoch or holds_all_of_ours):
         return False
+    replica.give_up_download()
     state.download = Download(snapshot)
     return True
 
@@ -318,7 +314,7 @@ def handle_fetch_snapshot_answer(replica: Replica, position: int, answer: FetchS
     download = state.download
     snapshot = SnapshotId(told.snapshot_id.end_offset, told.snapshot_id.epoch)
     if told.error_code:
-        state.download = None  # the leader has deleted it: the next fetch says what there is instead
+        replica.give_up_download()  # the leader has deleted it: the next fetch says what there is instead
         _reached_leader(replica, state)
         return told.error_code == ErrorCode.SNAPSHOT_NOT_FOUND
     content = told.unaligned_records
@@ -329,7 +325,7 @@ def handle_fetch_snapshot_answer(replica: Replica, position: int, answer: FetchS
         or not isinstance(content, bytes | bytearray | memoryview)
         or not 0 < len(content) <= told.size - position
     ):
-        state.download = None
+        replica.give_up_download()
         return False
     replica.log.add_chunk(snapshot, position, bytes(content))
     download.position += len(content)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from controller.raft.effects import (
     AdvanceLogStart,
     Append,
+    DropPart,
     InstallSnapshot,
     LogOperation,
     SnapshotChunk,
@@ -177,6 +178,10 @@ class LogView:
 
     def add_chunk(self, snapshot: SnapshotId, position: int, content: bytes) -> None:
         self.operations.append(SnapshotChunk(snapshot, position, content))
+
+    def drop_part(self, snapshot: SnapshotId) -> None:
+        """Removes what has been received of a snapshot."""
+        self.operations.append(DropPart(snapshot))
 
     def ask_install(self, snapshot: SnapshotId) -> None:
         """Has the driver install a snapshot. The node learns the outcome as an input of its own."""

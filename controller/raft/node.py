@@ -303,8 +303,6 @@ class RaftNode:
             elections.handle_vote_answer(replica, sent.peer.id, VoteResponse(error_code=error))
         elif sent.kind is FetchRequest:
             following.fetch_failed(replica, sent.peer.id, error)
-        elif sent.kind is FetchSnapshotRequest:
-            following.leader_failed(replica)
         elif sent.kind is ApiVersionsRequest and replica.role is Role.LEADER:
             membership.add_refused(replica, error)
 

@@ -29,7 +29,7 @@ from controller.raft.identity import (
 )
 from controller.raft.log_port import RaftLog
 from controller.raft.log_view import BOOTSTRAP_SNAPSHOT, LogView
-from controller.raft.roles import NEVER, Leader, RoleState, Unattached
+from controller.raft.roles import NEVER, Follower, Leader, RoleState, Unattached
 from controller.raft.transitions import STARTING_ROLES, TRANSITIONS, Role, RoleCause
 from controller.raft.voters import CONFIGURED, Endpoints, Voter, VoterHistory, VoterSet
 from protocol.codec.message import Message
@@ -182,6 +182,7 @@ class Replica:
                 False, "a change of role is in the table",
                 node=self.key.id, epoch=self.epoch, old=self.role.name, new=role.name, cause=cause.name,
             )  # fmt: skip
+        self.give_up_download()
         self.role = role
         self.state = state
         self.turns += 1
@@ -247,6 +248,15 @@ class Replica:
             )  # fmt: skip
         self.log.truncate(offset)
         self.history.truncate_from_end(offset)
+
+    def give_up_download(self) -> None:
+        """Forgets the snapshot that is being fetched, if there is one, and what has been received of it."""
+        state = self.state
+        if not isinstance(state, Follower) or state.download is None or state.download.is_whole:
+            return
+        if state.download.position:
+            self.log.drop_part(state.download.snapshot)
+        state.download = None
 
     # Messages
 

@@ -169,6 +169,11 @@ class Disk(ObservedLog):
             )
         part += content
 
+    def drop_part(self, id_: SnapshotId) -> None:
+        if self._part is None or self._part[0] != id_:
+            raise Violation("what is dropped of a snapshot has been received", f"nothing of {id_} is here")
+        self._part = None
+
     def install(self, id_: SnapshotId) -> DiskSnapshot | None:
         """The whole log is dropped for the fetched snapshot; None, and nothing happens, if it is broken."""
         part, self._part = self._part, None

@@ -20,6 +20,7 @@ from controller.raft.effects import (
     AdvanceLogStart,
     Answer,
     Append,
+    DropPart,
     InstallSnapshot,
     LogOperation,
     Outgoing,
@@ -268,6 +269,8 @@ class ModelMachine(Machine):
                 invariants.truncated(self, operation.offset, disk.truncate(operation.offset))
             case SnapshotChunk():
                 disk.write_chunk(operation.snapshot, operation.position, operation.content)
+            case DropPart():
+                disk.drop_part(operation.snapshot)
             case InstallSnapshot():
                 snapshot = disk.install(operation.snapshot)
                 invariants.installed(self, operation.snapshot, is_whole=snapshot is not None)

@@ -19,6 +19,7 @@ from controller.raft.effects import (
     AdvanceLogStart,
     Answer,
     Append,
+    DropPart,
     HardState,
     InstallSnapshot,
     Ready,
@@ -198,6 +199,9 @@ class RaftRig:
                         self.log.part.clear()
                     assert len(self.log.part) == operation.position
                     self.log.part += operation.content
+                case DropPart():
+                    assert self.log.part, "what was received is given up"
+                    self.log.part.clear()
                 case InstallSnapshot():
                     installing = operation.snapshot
                 case AdvanceLogStart():

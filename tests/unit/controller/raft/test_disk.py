@@ -51,6 +51,17 @@ def test_a_fetched_snapshot_that_the_disk_refuses(monkeypatch: pytest.MonkeyPatc
         rig.log._disk.add_chunk(SnapshotId(9, 1), 0, b"chunk")
 
 
+def test_what_was_received_of_a_snapshot_is_removed() -> None:
+    world = ReplicaWorld(1)
+    world.settle()
+    disk, snapshot = world.rigs[1].log._disk, SnapshotId(9, 1)
+    disk.add_chunk(snapshot, 0, b"chunk")
+    assert any(name.endswith(".part") for name in disk.files.listdir(disk.directory))
+    for _ in range(2):
+        disk.drop_part(snapshot)
+        assert not any(name.endswith(".part") for name in disk.files.listdir(disk.directory))
+
+
 def refuse_to_read(*_: object, **__: object) -> None:
     raise OSError("Input/output error")
 

@@ -325,6 +325,66 @@ def test_a_piece_that_does_not_fit_begins_the_search_anew(
     assert rig.log.part == b""
 
 
+def begun() -> RaftRig:
+    """A follower that has received the first half of a snapshot, and asks for the rest."""
+    snapshot = SnapshotId(8, 4)
+    control = SnapshotControl(1, voters_record(1, 2, 3))
+    rig = following(install=lambda content: control if content == b"whole" else None)
+    rig.respond(rig.take_one(FetchRequest)[0], fetch_answer(2, 5, snapshot=snapshot))
+    rig.respond(rig.take_one(FetchSnapshotRequest)[0], snapshot_piece(2, 5, snapshot, 0, b"who", 5))
+    return rig
+
+
+def test_a_lost_request_for_a_piece_is_sent_again_and_nothing_else() -> None:
+    rig = begun()
+    for _ in range(2):
+        request, message = rig.take_one(FetchSnapshotRequest)
+        assert message.topics[0].partitions[0].position == 3
+        rig.fail(request)
+        rig.tick(20)
+        other, _ = rig.take_one(FetchRequest)  # whether another one leads, while this one rests
+        rig.respond(other, fetch_answer(2, 5, snapshot=SnapshotId(8, 4)))
+    request, _ = rig.take_one(FetchSnapshotRequest)
+    rig.respond(request, snapshot_piece(2, 5, SnapshotId(8, 4), 3, b"le", 5))
+    assert (rig.node.end_offset, rig.node.latest_snapshot) == (8, (8, 4))
+
+
+def test_what_was_received_of_a_snapshot_goes_with_the_leader() -> None:
+    rig = begun()
+    rig.ask(begin(3, 6))
+    assert rig.log.part == b""
+    assert asked(rig).fetch_offset == 0
+
+
+def test_what_was_received_of_a_snapshot_goes_when_the_leader_has_another_one() -> None:
+    rig = begun()
+    rig.fail(rig.take_one(FetchSnapshotRequest)[0])
+    rig.tick(20)
+    rig.respond(rig.take_one(FetchRequest)[0], fetch_answer(2, 5, snapshot=SnapshotId(9, 5)))
+    assert rig.log.part == b""
+    _, message = rig.take_one(FetchSnapshotRequest)
+    partition = message.topics[0].partitions[0]
+    assert (partition.position, partition.snapshot_id) == (0, FetchSnapshotRequest.SnapshotId(9, 5))
+
+
+def test_what_was_received_of_a_snapshot_goes_when_the_leader_goes_on_from_the_log() -> None:
+    rig = begun()
+    rig.fail(rig.take_one(FetchSnapshotRequest)[0])
+    give(rig, batches(4), high_watermark=1)
+    assert rig.log.part == b""
+    assert rig.node.end_offset == 1
+    assert rig.take(FetchSnapshotRequest) == []
+
+
+@pytest.mark.parametrize("error", [ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE])
+def test_what_was_received_of_a_snapshot_goes_with_the_leader_s(error: ErrorCode) -> None:
+    rig = begun()
+    rig.respond(
+        rig.take_one(FetchSnapshotRequest)[0], snapshot_piece(2, 5, SnapshotId(8, 4), 3, b"", 5, error)
+    )
+    assert rig.log.part == b""
+
+
 @pytest.mark.parametrize("snapshot", [(2, 3), (2, 4), (3, 4)], ids=str)
 def test_a_snapshot_that_holds_no_more_than_the_log_is_not_loaded(snapshot: tuple[int, int]) -> None:
     rig = following()
