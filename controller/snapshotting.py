@@ -3,8 +3,9 @@
 Kafka's two rules: so many bytes of new records (`metadata.log.max.record.bytes.between.snapshots`), or so
 much time (`metadata.log.max.snapshot.interval.ms`, 0 switches it off) with anything new at all. A snapshot
 also comes with each change of `metadata.version`: what lies before it need not be read again. And one rule is
-ours, because a start should take no time: replaying goes at some 40 µs a record, so there are never more
-than a few thousand to replay.
+ours, because a start should take no time: replaying goes at some 40 µs a record, so there are never many more
+to replay than a few thousand, or than the snapshot holds if it is larger than that. To write it again after
+the same few thousand would make the creation of many partitions cost the square of their number.
 
 A snapshot is encoded a hundred records a turn, from an image that nobody can change meanwhile.
 """
@@ -22,6 +23,8 @@ from controller.metadata.log import MetadataLog
 __all__ = ["SnapshotSchedule"]
 
 RECORDS_BETWEEN_SNAPSHOTS: Final = 5_000
+BYTES_PER_RECORD: Final = 100
+"""About so large is a record in a snapshot, where most are of partitions."""
 
 
 class SnapshotSchedule:
@@ -55,7 +58,8 @@ class SnapshotSchedule:
         level, self._last_level = self._last_level, image.features.metadata_version
         if level and level != self._last_level:
             return True
-        if image.offset - self._last_offset >= RECORDS_BETWEEN_SNAPSHOTS:
+        in_snapshot = self._log.latest_snapshot_bytes // BYTES_PER_RECORD
+        if image.offset - self._last_offset >= max(RECORDS_BETWEEN_SNAPSHOTS, in_snapshot):
             return True
         if self._log.size_since_snapshot_bytes >= self._bytes_between:
             return True

@@ -191,6 +191,11 @@ class MetadataLog(Protocol):
         """The newest snapshot that holds state. The one written by `storage format` does not count."""
         ...
 
+    @property
+    def latest_snapshot_bytes(self) -> int:
+        """The size of the snapshot that `latest_snapshot` names; 0 if there is none."""
+        ...
+
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
         """Bytes from a position, and the snapshot's whole size; None if there is no such snapshot."""
         ...

@@ -384,6 +384,10 @@ class ReplicatedMetadataLog:
     def latest_snapshot(self) -> SnapshotId | None:
         return self._disk.snapshot_directory.newest
 
+    @property
+    def latest_snapshot_bytes(self) -> int:
+        return self._disk.snapshot_directory.newest_bytes
+
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> tuple[bytes, int] | None:
         return self._disk.snapshot_directory.read_piece(snapshot, position, max_bytes)
 

@@ -68,6 +68,12 @@ class SnapshotDirectory:
         self._retention = retention or SnapshotRetention()
         self._kept: dict[SnapshotId, _Kept] = {}
 
+    @property
+    def newest_bytes(self) -> int:
+        """The size of the snapshot that `newest` names; 0 before the first one."""
+        kept = None if self.newest is None else self._kept.get(self.newest)
+        return 0 if kept is None else kept.size_bytes
+
     def path(self, snapshot: SnapshotId) -> str:
         """The path of a snapshot, whether it is there or not."""
         return f"{self._directory}/{snapshot_name(snapshot)}"
@@ -117,8 +123,8 @@ class SnapshotDirectory:
 
         def finished(outcome: object) -> None:
             raise_if_refused(self._directory, outcome)
-            self.newest = snapshot if self.newest is None else max(snapshot, self.newest)
             self._kept[snapshot] = _Kept(len(whole), timestamp_ms)
+            self.newest = snapshot if self.newest is None else max(snapshot, self.newest)
             written()
 
         self._offload.submit(lambda: write_snapshot(self._files, self._directory, snapshot, whole), finished)

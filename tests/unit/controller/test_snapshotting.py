@@ -9,7 +9,7 @@ import pytest
 from broker.metadata.loader import MetadataLoader
 from controller.raft.log_failure import MetadataLogFailed
 from controller.raft.snapshot_files import list_snapshots
-from controller.snapshotting import SnapshotSchedule
+from controller.snapshotting import BYTES_PER_RECORD, SnapshotSchedule
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.registry import ApiKey
@@ -45,6 +45,27 @@ def test_many_records_bring_a_snapshot_in_small_steps() -> None:
     fixture.files.kill_process()
     restarted = fixture.restart()
     assert restarted.controller.image.topics == fixture.controller.image.topics
+
+
+def test_a_large_image_is_written_again_only_after_as_many_records() -> None:
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    create(fixture, "large", 9_000)
+    settle(fixture)
+    first = fixture.log.latest_snapshot()
+    assert first is not None
+    assert 6_100 < fixture.log.latest_snapshot_bytes // BYTES_PER_RECORD < 11_000
+    create(fixture, "more", 6_000)
+    settle(fixture)
+    assert fixture.log.latest_snapshot() == first
+    create(fixture, "again", 5_000)
+    settle(fixture)
+    latest = fixture.log.latest_snapshot()
+    assert latest is not None
+    assert latest.end_offset > first.end_offset + 11_000
+    size_bytes = fixture.log.latest_snapshot_bytes
+    fixture.files.kill_process()
+    assert fixture.restart().log.latest_snapshot_bytes == size_bytes
 
 
 def test_time_brings_a_snapshot_if_there_is_anything_new() -> None:
