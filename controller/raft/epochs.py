@@ -199,9 +199,14 @@ def _heed(replica: Replica, told: _LeaderInRequest, endpoints: Endpoints) -> Err
     fault = _fault(replica, told.leader_id, told.leader_epoch)
     if fault is not ErrorCode.NONE:
         return fault
-    endpoints = endpoints or replica.voters.endpoints_of(told.leader_id)
-    is_possible = learn_of_leader(replica, told.leader_id, told.leader_epoch, endpoints)
-    return ErrorCode.NONE if is_possible else ErrorCode.INVALID_REQUEST
+    known = endpoints or replica.voters.endpoints_of(told.leader_id)
+    if not learn_of_leader(replica, told.leader_id, told.leader_epoch, known):
+        return ErrorCode.INVALID_REQUEST
+    address = endpoints.get(replica.config.listener)
+    if replica.role is Role.FOLLOWER and address not in (None, replica.leader_address("")):
+        # It has moved since the voters were written down. Where it listens it knows best itself.
+        replica.follow(told.leader_id, endpoints)
+    return ErrorCode.NONE
 
 
 def _key_of(candidate: EndQuorumEpochRequest.ReplicaInfo) -> tuple[int, bytes]:

@@ -41,6 +41,27 @@ def test_a_leader_without_addresses_in_its_request_is_found_among_the_voters() -
     assert rig.take_one(FetchRequest)[0].to.host == "host2"
 
 
+def test_a_leader_that_has_moved_is_fetched_from_where_it_says_that_it_listens() -> None:
+    rig = RaftRig()
+    rig.ask(begin(2, 5, named=False))
+    request, _ = rig.take_one(FetchRequest)
+    assert request.to == (2, "host2", 9002)  # as the voters say
+    moved = begin(2, 5)
+    moved.leader_endpoints = [BeginQuorumEpochRequest.LeaderEndpoint("CONTROLLER", "elsewhere", 9999)]
+    deadline_ms = rig.wake_at_ms
+    rig.ask(moved)
+    assert rig.take(FetchRequest) == []  # the one under way is waited for, as long as before
+    assert rig.wake_at_ms == deadline_ms
+    rig.fail(request)
+    rig.tick(20)
+    rig.fail(rig.take_one(FetchRequest)[0])  # to another voter, while the leader rests
+    assert rig.take_one(FetchRequest)[0].to == (2, "elsewhere", 9999)
+    other = begin(2, 5)
+    other.leader_endpoints = [BeginQuorumEpochRequest.LeaderEndpoint("EXTERNAL", "outside", 9999)]
+    rig.ask(other)
+    assert rig.node.leader_peer == (2, "elsewhere", 9999)
+
+
 def test_a_leader_that_can_nowhere_be_reached_is_known_by_its_epoch_alone() -> None:
     rig = RaftRig()
     rig.ask(begin(9, 5, named=False))
