@@ -470,7 +470,7 @@ def test_a_quorum_without_its_leader_is_asked_for_elsewhere(
     context = fixture.context(ApiKey.DESCRIBE_QUORUM, 2)
     request = envelope(quorum_request(), context)
     assert fixture.call(ApiKey.ENVELOPE, request).error_code == 0
-    lost = QuorumView(LeaderAndEpoch(2, 2), -1, [], [], {})
+    lost = QuorumView(LeaderAndEpoch(2, 2), False, -1, [], [], {})
     monkeypatch.setattr(type(fixture.log), "quorum", lambda _log, _now_ms: lost)
     answer = fixture.call(ApiKey.ENVELOPE, request)
     assert answer == EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
