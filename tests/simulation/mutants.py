@@ -294,6 +294,18 @@ def _skips_a_byte_of_a_snapshot(patch: Patch) -> None:
     patch.setattr(LogView, "add_chunk", add_chunk)
 
 
+def _gives_up_what_has_not_come(patch: Patch) -> None:
+    """As if the first part of every snapshot had been received already."""
+
+    def give_up_download(self: Replica) -> None:
+        state = self.state
+        if isinstance(state, Follower) and state.download is not None and not state.download.is_whole:
+            self.log.drop_part(state.download.snapshot)
+            state.download = None
+
+    patch.setattr(Replica, "give_up_download", give_up_download)
+
+
 def _keeps_what_is_not_committed(patch: Patch) -> None:
     genuine = ModelMachine.take_snapshot
 
@@ -468,6 +480,11 @@ MUTANTS = (
     ),
     Mutant(
         "skips a byte of a snapshot", ("a snapshot's chunks follow each other",), _skips_a_byte_of_a_snapshot
+    ),
+    Mutant(
+        "gives up a snapshot of which nothing has come",
+        ("what is dropped of a snapshot has been received",),
+        _gives_up_what_has_not_come,
     ),
     Mutant("begins its log at no snapshot", ("a log begins at a snapshot",), _begins_at_no_snapshot),
     Mutant(
