@@ -123,7 +123,7 @@ class ConsumerGroup:
         if member is None or member.classic is None:
             return
         self.classic_count += step
-        for name in {each.name for each in member.classic.supported_protocols}:
+        for name in dict.fromkeys(each.name for each in member.classic.supported_protocols):
             count = self.classic_supporters.pop(name, 0) + step
             if count:
                 self.classic_supporters[name] = count
