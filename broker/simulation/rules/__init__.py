@@ -10,6 +10,7 @@ In reading order:
 * `partition_rules`      who leads, who is in sync, how far all is committed
 * `log_rules`            offsets and epochs of each log, and that nothing committed is lost or changed
 * `transaction_rules`    producers and transactions in each log, by a model that reads its batches
+* `fault_rules`          what nodes contain of their own faults, and what they cannot read
 * `metadata_rules`       images beside each other, and the quorum's log beneath them
 * `fetch_rules`          what readers are given, beside what is committed
 * `group_claims`         which member of a group takes which partitions for its own
