@@ -236,8 +236,8 @@ class FetchSession:
         """Notes what an answer says. A partition about which all is told is watched from now on."""
         active = self.active
         for wanted, data in told:
-            if data.error_code:
-                wanted.high_watermark = UNTOLD
+            if data.error_code or data.diverging_epoch is not None:
+                wanted.high_watermark = UNTOLD  # who has to cut its log takes over nothing else
                 continue
             if data.records:
                 self.told_records(wanted, data.high_watermark, data.log_start_offset)
@@ -250,7 +250,7 @@ class FetchSession:
                     continue  # this very fetch, a follower's, has moved it: the next answer tells
                 if self.privileged:
                     end = partition.log.log_end_offset
-            if data.diverging_epoch is None and wanted.fetch_offset >= end:
+            if wanted.fetch_offset >= end:
                 del active[wanted.key]
                 self.watch(wanted)
 

@@ -79,6 +79,20 @@ def test_a_follower_in_another_leader_epoch_does_not(
     assert rig.log("t").high_watermark == 0
 
 
+def test_a_follower_with_nothing_to_cut_is_told_the_high_watermark_after_all(rig: HandlerRig) -> None:
+    """It led in epoch 3 and wrote nothing. It takes nothing of an answer that tells it where to cut."""
+    for _ in range(2):
+        rig.apply(PartitionChangeRecord(partition_id=0, topic_id=topic_id(1), leader=1))
+    ask(rig, 8, leader_epoch=4, last_epoch=2)
+    assert rig.log("t").high_watermark == 8
+    opened = now(ask(rig, 8, replica=3, leader_epoch=4, last_epoch=3, session_epoch=0))
+    assert only(opened).diverging_epoch == FetchResponse.EpochEndOffset(2, 8)
+    told = ask(
+        rig, 8, replica=3, leader_epoch=4, last_epoch=2, session_id=opened.session_id, session_epoch=1
+    )
+    assert (only(told).diverging_epoch, only(told).high_watermark) == (None, 8)
+
+
 @pytest.mark.parametrize("offset", [9, 1 << 40])
 def test_a_follower_beyond_the_end_does_not(rig: HandlerRig, offset: int) -> None:
     assert only(ask(rig, offset, leader_epoch=2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
