@@ -22,6 +22,7 @@ from broker.replication.partition import Partition
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from broker.simulation.rules.metadata_rules import different_subjects
+from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.seen_logs import SeenLog, first_above
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicImage
@@ -183,16 +184,26 @@ def _led_by(node: SimulatedNode, topic: TopicImage) -> list[int]:
 
 
 def _logs(world: ClusterWorld) -> Iterator[str]:
-    """Batch for batch, but where the cleaner may have been."""
+    """Batch for batch, but where the cleaner may have been: of these replicas, or of one that they have
+    copied from and that is none any more."""
     for name, _, hosts in _led(world):
         logs: dict[int, SeenLog] = {}
         for node_id, hosted in hosts.items():
             logs[node_id] = SeenLog(hosted.log, world.nodes[node_id].machine.files)
             logs[node_id].look()
         begin = max(hosted.log.log_start_offset for hosted in hosts.values())
-        begin = max(begin, *(log.merged_end for log in logs.values()))
+        begin = max(begin, *(log.merged_end for log in logs.values()), _merged_end(world, hosts))
         contents = {node_id: log.batches[first_above(log.lasts, begin) :] for node_id, log in logs.items()}
         first_id, first = next(iter(contents.items()))
         for node_id, batches in contents.items():
             if batches != first:
                 yield f"{name} is not the same on nodes {first_id} and {node_id} from offset {begin} on"
+
+
+def _merged_end(world: ClusterWorld, hosts: dict[int, Partition]) -> int:
+    """Of all replicas that there ever were of this partition."""
+    watch = next((rule for rule in world.rules if isinstance(rule, PartitionWatch)), None)
+    hosted = next(iter(hosts.values()))
+    if watch is None:
+        return 0
+    return watch.cluster.partition(hosted.topic, hosted.topic_id, hosted.index).committed.merged_end

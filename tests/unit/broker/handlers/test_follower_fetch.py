@@ -87,9 +87,7 @@ def test_a_follower_with_nothing_to_cut_is_told_the_high_watermark_after_all(rig
     assert rig.log("t").high_watermark == 8
     opened = now(ask(rig, 8, replica=3, leader_epoch=4, last_epoch=3, session_epoch=0))
     assert only(opened).diverging_epoch == FetchResponse.EpochEndOffset(2, 8)
-    told = ask(
-        rig, 8, replica=3, leader_epoch=4, last_epoch=2, session_id=opened.session_id, session_epoch=1
-    )
+    told = ask(rig, 8, replica=3, leader_epoch=4, last_epoch=2, session_id=opened.session_id, session_epoch=1)
     assert (only(told).diverging_epoch, only(told).high_watermark) == (None, 8)
 
 
