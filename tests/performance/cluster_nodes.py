@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.performance.cluster_ground import Ground
-from tests.performance.cluster_steady import CONNECTIONS, KIB, SIZES, figures, produce_load
+from tests.performance.cluster_steady import CONNECTIONS, KIB, SIZES, figures, make_room, produce_load
 from tests.performance.contenders import LOGS_NOTHING, TOPIC_CONFIG, start_kafka
 from tests.performance.findings import SIDES, Finding, in_turn
 from tests.performance.load import put
@@ -83,6 +83,7 @@ def _started(kind: str, folder: Path) -> _Served:
 
 def _produced(served: _Served, size: int, seconds: float) -> list[tuple[str, float]]:
     """One run on a topic of its own, which lives no longer."""
+    make_room(size, replicas=1)
     topic = f"bench-{size}"
     leaders = [index % len(served.addresses) for index in range(PARTITIONS)]
     placed = [[leader + 1] for leader in leaders]
