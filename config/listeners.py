@@ -103,7 +103,7 @@ def parse_host_port(name: str, text: str) -> tuple[str, int] | None:
     if not text:
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    if not colon or not port.isdecimal() or not _is_port(port):
         raise ConfigError(f"{name}={text}: expected host:port, for example 127.0.0.1:9644")
     return host.strip("[]"), int(port)
 

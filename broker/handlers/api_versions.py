@@ -21,7 +21,6 @@ KIP-1242's check of cluster and node id, which comes with version 5.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -33,13 +32,12 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 from protocol.registry import ApiKey, api
 from protocol.serving.handler_table import HandlerTable
 from protocol.serving.request_context import RequestContext
+from protocol.serving.session import is_software_name
 
 FIRST_PRODUCE_VERSION_TOLD: Final = 0
 
 FORWARDABLE: Final = frozenset({*FORWARDED, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
 """What the controller answers, wholly or in part."""
-
-_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class ApiVersionsServices(
@@ -60,11 +58,6 @@ def handle(
     if version >= 3:
         _add_features(response, services, version)
     return response
-
-
-def is_software_name(text: str) -> bool:
-    """Whether a client may call itself so: the text becomes a metric's label, cut if it is long."""
-    return _SOFTWARE.fullmatch(text) is not None
 
 
 def told_apis(

@@ -8,7 +8,6 @@ version that is not served is answered in version 0 by the dispatcher. Nothing i
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from controller.metadata.image.features import KRAFT_VERSION
@@ -17,18 +16,17 @@ from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.registry import api
 from protocol.serving.request_context import RequestContext
+from protocol.serving.session import is_software_name
 
 FEATURES_SINCE: Final = 3
 LEVEL_ZERO_SINCE: Final = 4
-
-_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(
     services: ControllerServices, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     if context.version >= FEATURES_SINCE and not (
-        _is_software(request.client_software_name) and _is_software(request.client_software_version)
+        is_software_name(request.client_software_name) and is_software_name(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     response = ApiVersionsResponse(
@@ -44,10 +42,6 @@ def handle(
     if context.version >= FEATURES_SINCE:
         _add_features(response, services, context.version)
     return response
-
-
-def _is_software(text: str) -> bool:
-    return _SOFTWARE.fullmatch(text) is not None
 
 
 def _add_features(response: ApiVersionsResponse, services: ControllerServices, version: int) -> None:

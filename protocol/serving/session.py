@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import msgspec
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def is_software_name(text: str) -> bool:
+    """Whether a client's software may have this name, or this version: it becomes a label of a metric, cut if
+    it is long. KIP-511."""
+    return _SOFTWARE.fullmatch(text) is not None
 
 
 class Principal(msgspec.Struct, frozen=True, gc=False):

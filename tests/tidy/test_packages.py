@@ -42,7 +42,6 @@ SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "protocol/peer_channel.py": "a port",
         "protocol/producer_snapshot.py": "the schema of one file",
         "protocol/serving/request_context.py": "what all handlers are given",
-        "protocol/serving/session.py": "what all handlers are given",
         "storage/clean_shutdown.py": "the format of one file",
         "storage/permits.py": "a semaphore that two packages use",
     }
