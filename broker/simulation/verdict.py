@@ -63,10 +63,10 @@ def _told(error: BaseException) -> str:
 
 
 @contextmanager
-def without_logs() -> Iterator[None]:
-    """What the product logs in simulated lives says nothing to anybody."""
+def without_logs(up_to: int = logging.CRITICAL) -> Iterator[None]:
+    """What the product logs in simulated lives, up to this level, says nothing to anybody."""
     before = logging.root.manager.disable
-    logging.disable()
+    logging.disable(up_to)
     try:
         yield
     finally:
@@ -90,14 +90,13 @@ class _ContainedErrors(logging.Handler):
 @contextmanager
 def only_contained_errors(tell: Callable[[str], None]) -> Iterator[None]:
     """As `without_logs`, but `tell` is given a line for each exception that the product contains."""
-    before, handler = logging.root.manager.disable, _ContainedErrors(tell)
-    logging.disable(logging.WARNING)
+    handler = _ContainedErrors(tell)
     logging.root.addHandler(handler)
     try:
-        yield
+        with without_logs(up_to=logging.WARNING):
+            yield
     finally:
         logging.root.removeHandler(handler)
-        logging.disable(before)
 
 
 @contextmanager

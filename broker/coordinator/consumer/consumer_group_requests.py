@@ -199,7 +199,8 @@ class ConsumerGroupRequests:
         group = self._groups.get(group_id)
         if group is None:
             return {}
-        group.is_resolving = group.is_resolving or bool(regexes)
+        if regexes:
+            group.is_resolving = True
         return {regex: matched_topics(group.resolved.get(regex)) for regex in regexes}
 
     def run(

@@ -63,9 +63,9 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         groups.KNOWN: "the newest coordinator has, when loaded and after each change, the last commit",
         groups.ONE_MEMBER: "of a consumer group, in what is assigned and in the target",
         groups.EPOCHS: "member epochs <= assignment epoch <= group epoch",
+        groups.GIVEN_UP: "no partition goes to another member while one in the group takes it for its own",
         fault_rules.CONTAINED: "but by one of a disk, no request, connection or coordinator raises anything",
         fault_rules.MALFORMED: "no node closes a connection for what it was sent",
-        groups.GIVEN_UP: "no partition goes to another member while one in the group takes it for its own",
     }
 )
 """What each rule says, by its name."""
