@@ -67,10 +67,8 @@ class Faults:
         disks: FailingDisks | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
-        self.given_up: set[tuple[int, int]] = set()
-        """Processes, by node and pid, that could not write to a full disk and gave it up: Apache Kafka then
-        lowers the high watermark of a follower below what it has told ("Non-monotonic update of high
-        watermark")."""
+        self.given_up = 0
+        """How often a process could not write to a full disk, gave it up and was started anew."""
         on_disks = [
             each for each in ON_DISKS if disks is not None and (disks.can_be_full or each != FULL_DISK)
         ]
@@ -141,7 +139,7 @@ class Faults:
         time.sleep(away_seconds + self._random.choice([0, BEYOND_SESSION_SECONDS]))
         disk.make_room()
         if disk.is_offline():
-            self.given_up.add((node.node_id, node.pid))
+            self.given_up += 1
             node.stop()
             node.start()
 

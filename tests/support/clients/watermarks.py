@@ -2,17 +2,18 @@
 
 Two things are asked of each node, over and over. A consumer's Fetch, which leaders and followers answer
 (KIP-392), tells the replica's own high watermark: within one life of its process it never falls, whoever
-leads. ListOffsets, which only a leader answers, tells the offset that consumers take for the end, and the
-leader's epoch: within an epoch it never falls, and a later epoch begins no lower, for a new leader answers
-OFFSET_NOT_AVAILABLE until it knows that much (KIP-207). A leader that does not know yet that it was replaced
-may answer after its successor; hence the epochs, not the time.
+leads. (Apache Kafka's may, with a warning of a "Non-monotonic update of high watermark", while a new leader
+does not know it yet: such falls are counted.) ListOffsets, which only a leader answers, tells the offset that
+consumers take for the end, and the leader's epoch: within an epoch it never falls, and a later epoch begins
+no lower, for a new leader answers OFFSET_NOT_AVAILABLE until it knows that much (KIP-207). A leader that does
+not know yet that it was replaced may answer after its successor; hence the epochs, not the time.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -32,17 +33,28 @@ ANSWER_SECONDS: Final = 60
 
 WatchedNode = tuple[str, Callable[[], int]]
 """Its address, and what tells which life of it this is (a process id)."""
-WatchedLife = tuple[int, int]
-"""A node's id, and that of its process."""
 
 
 class Watermarks:
-    """Watches all partitions of a topic on all nodes from now on; `check` compares."""
+    """Watches all partitions of a topic on all nodes from now on; `check` compares.
 
-    def __init__(self, nodes: Mapping[int, WatchedNode], topic: str, partitions: int) -> None:
+    replicas_may_fall: those of Apache Kafka may; what leaders tell as the end never falls.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[int, WatchedNode],
+        topic: str,
+        partitions: int,
+        *,
+        replicas_may_fall: bool = False,
+    ) -> None:
         self.answers: Counter[str] = Counter()
         """How many high watermarks each of the two requests has told."""
-        self._fallen: list[tuple[WatchedLife, str]] = []
+        self.falls_of_replicas = 0
+        """Answers to a Fetch with less than the same replica had told before."""
+        self._replicas_may_fall = replicas_may_fall
+        self._fallen: list[str] = []
         self._topic = topic
         self._partitions = partitions
         self._of_replicas: dict[tuple[int, int, int], int] = {}
@@ -58,14 +70,12 @@ class Watermarks:
         for thread in self._threads:
             thread.start()
 
-    def check(self, ends: Mapping[int, int], excused: Collection[WatchedLife] = ()) -> None:
-        """No more is asked; nothing fell, and nothing was beyond the end of a partition. excused: processes
-        that may have lowered the high watermarks of their replicas."""
+    def check(self, ends: Mapping[int, int]) -> None:
+        """No more is asked; nothing fell that may not, and nothing was beyond the end of a partition."""
         self._ends.set()
         for thread in self._threads:
             thread.join()
-        fallen = [told for life, told in self._fallen if life not in excused]
-        assert not fallen, fallen[:5]
+        assert not self._fallen, self._fallen[:5]
         for (node_id, _, partition), highest in self._of_replicas.items():
             assert highest <= ends[partition], f"node {node_id} told {highest} of {partition}, {ends=}"
         for ((partition, former), (_, last)), ((next_one, epoch), (first, _)) in pairwise(
@@ -98,25 +108,27 @@ class Watermarks:
                     self._replica_tells((node_id, now, data.partition_index), data.high_watermark)
             for found in listed.topics[0].partitions:
                 if found.error_code == ErrorCode.NONE:
-                    self._leader_tells(
-                        (node_id, now), (found.partition_index, found.leader_epoch), found.offset
-                    )
+                    self._leader_tells((found.partition_index, found.leader_epoch), found.offset)
 
     def _replica_tells(self, place: tuple[int, int, int], high_watermark: int) -> None:
         self.answers["Fetch"] += 1
         highest = self._of_replicas.setdefault(place, high_watermark)
-        node_id, life, partition = place
+        node_id, _, partition = place
         if high_watermark < highest:
-            told = f"high watermark of {partition} on node {node_id} fell from {highest} to {high_watermark}"
-            self._fallen.append(((node_id, life), told))
+            self.falls_of_replicas += 1
+            if not self._replicas_may_fall:
+                self._fallen.append(
+                    f"high watermark of {partition} on node {node_id} fell from {highest} to {high_watermark}"
+                )
         self._of_replicas[place] = max(highest, high_watermark)
 
-    def _leader_tells(self, life: WatchedLife, place: tuple[int, int], offset: int) -> None:
+    def _leader_tells(self, place: tuple[int, int], offset: int) -> None:
         self.answers["ListOffsets"] += 1
         first, last = self._of_epochs.setdefault(place, (offset, offset))
         if offset < last:
-            told = f"the end of partition {place[0]} fell from {last} to {offset} in epoch {place[1]}"
-            self._fallen.append((life, told))
+            self._fallen.append(
+                f"the end of partition {place[0]} fell from {last} to {offset} in epoch {place[1]}"
+            )
         self._of_epochs[place] = (first, max(last, offset))
 
     def _fetch(self) -> FetchRequest:
