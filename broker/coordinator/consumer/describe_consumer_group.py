@@ -9,6 +9,7 @@ from broker.coordinator.consumer.assignors.group_spec import NO_PARTITIONS
 from broker.coordinator.consumer.consumer_group import ConsumerGroup
 from broker.coordinator.consumer.member import ConsumerGroupMember
 from broker.coordinator.consumer.operation import TopicsView
+from config.values import trimmed
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse as Response
 from protocol.messages.list_groups import ListGroupsResponse
@@ -82,7 +83,7 @@ def list_consumer_groups(
     groups: Iterable[ConsumerGroup], states: Sequence[str], types: Sequence[str]
 ) -> Iterator[ListGroupsResponse.ListedGroup]:
     """The groups in one of the states and of one of the types; an empty filter means all."""
-    wanted = {state.strip().lower() for state in states}
+    wanted = {trimmed(state).lower() for state in states}
     if types and CONSUMER_TYPE not in {name.lower() for name in types}:
         return
     for group in groups:

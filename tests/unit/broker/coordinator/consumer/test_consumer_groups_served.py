@@ -82,6 +82,9 @@ def test_a_member_joins_and_is_described_listed_and_loaded() -> None:
         (listed,) = world.groups.list_groups([], ["consumer"]).groups
         assert (listed.group_id, listed.group_type, listed.group_state) == ("g", "consumer", "Stable")
         assert world.groups.list_groups(["empty"], []).groups == []
+        (stable,) = world.groups.list_groups(["\0 stable\x1b"], []).groups
+        assert stable == listed
+        assert world.groups.list_groups(["\u00a0stable"], []).groups == [], "this blank is none to Java"
         world.restart()
     assert beat(world, "a", 2).error_code == 0
     assert world.groups.describe_consumer_group("h").error_code == ErrorCode.GROUP_ID_NOT_FOUND
