@@ -68,15 +68,9 @@ def cases() -> Iterator[Case]:
     yield Case("consume", MIB, 1000, CROWD, partitions=CROWD_PARTITIONS)
 
 
-def quick_cases() -> Iterator[Case]:
-    """The rows of every day: one size of records, as the long table has it, and the crowds."""
-    yield from short_cases().values()
-    yield Case("produce", KIB, 100, CROWD, partitions=CROWD_PARTITIONS)
-    yield Case("consume", MIB, 1000, CROWD, partitions=CROWD_PARTITIONS)
-
-
 def short_cases() -> dict[str, Case]:
-    """By a short name, those that a change to the path of a request is measured with."""
+    """By a short name, the rows of every day: those that a change to the path of a request is measured with,
+    the crowds last."""
     words = {KIB: "1k", 16 * KIB: "16k", 64 * KIB: "64k", MIB: "1m", 10 * MIB: "10m"}
     found = {}
     for connections, end in ((1, ""), (8, "-x8")):
@@ -86,6 +80,8 @@ def short_cases() -> dict[str, Case]:
             )
         for size in FETCHED:
             found[f"fetch-{words[size]}{end}"] = Case("fetch", size, connections=connections)
+    found["produce-crowd"] = Case("produce", KIB, 100, CROWD, partitions=CROWD_PARTITIONS)
+    found["consume-crowd"] = Case("consume", MIB, 1000, CROWD, partitions=CROWD_PARTITIONS)
     return found
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.performance import results
-from tests.performance.cases import Case, cases, quick_cases, short_cases
+from tests.performance.cases import Case, cases, short_cases
 from tests.performance.compiled import compiled
 from tests.performance.contenders import Contender, start_barnabas, start_kafka
 from tests.performance.latency import end_to_end
@@ -82,7 +82,7 @@ def compare(
     for name, seconds in QUICK_WARM.items() if options.quick else ():
         with staged(kafka, short_cases()[name]) as stage:
             warm(stage, seconds)
-    for case in quick_cases() if options.quick else cases():
+    for case in short_cases().values() if options.quick else cases():
         if options.only not in case.title:
             continue
         rows.append(measure(case, full if case.full else ours, kafka, options, folder))
