@@ -124,13 +124,12 @@ _DURATION: Final = r"(?i)P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+([.,]
 
 
 class ThrottledReplicas(Struct, frozen=True, gc=False):
-    """`*`, or replicas as `partition:broker`. A trailing comma is let through, as in Kafka."""
+    """`*`, or replicas as `partition:broker`. Empty items are let through, as in Kafka, and so are numbers of
+    any length."""
 
     def check(self, name: str, value: Value) -> None:
-        items = value if isinstance(value, tuple) else ()
-        while items and not items[-1]:
-            items = items[:-1]
-        if items != ("*",) and not all(re.fullmatch(_REPLICA, item) for item in items):
+        items = [item for item in value if item] if isinstance(value, tuple) else []
+        if items != ["*"] and not all(re.fullmatch(_REPLICA, item) for item in items):
             reason = f"{name} must be the literal '*' or a list of replicas in the following format: "
             raise InvalidValue.of(name, value, reason + self.allowed())
 

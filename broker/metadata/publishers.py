@@ -239,10 +239,12 @@ class ThrottlesPublisher:
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
         if delta.configs is None:
             return
-        for resource_type, topic in delta.configs.changed:
+        for (resource_type, topic), changes in delta.configs.changed.items():
             if resource_type == ConfigResourceType.TOPIC:
                 configs = image.configs.of(resource_type, topic)
                 for quota, name in ((self._leader, LEADERS), (self._follower, FOLLOWERS)):
+                    if name not in changes:
+                        continue
                     quota.throttle(topic, throttled_partitions(configs.get(name, ""), self._node_id))
 
     def configure(self, image: ClusterImage, config: BrokerConfig) -> None:

@@ -10,12 +10,17 @@ is `ReplicationQuotaManager`.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import Final
 
-from config.values import trimmed
+from config.errors import InvalidValue, some_of
+from config.setting import one_line
+from config.values import ConfigType, parse_value, split_list
 
 __all__ = ["ReplicationQuota", "throttled_partitions"]
+
+_log = logging.getLogger("barnabas.node")
 
 ALL: Final = "*"
 NO_LIMIT: Final = (1 << 63) - 1
@@ -79,9 +84,28 @@ class ReplicationQuota:
 
 
 def throttled_partitions(replicas: str, broker_id: int) -> frozenset[int]:
-    """The partitions of which this broker's replica is throttled, of a valid list of throttled replicas."""
-    replicas = trimmed(replicas)
-    if replicas == ALL:
+    """The partitions of which this broker's replica is throttled. Stored items that can name no replica are
+    passed over: a topic's config may hold numbers of any length."""
+    items = [item for item in split_list(replicas) if item]
+    if items == [ALL]:
         return _EVERY
-    found = (item.strip().partition(":") for item in replicas.split(",") if item.strip())
-    return frozenset(int(partition) for partition, _, broker in found if int(broker) == broker_id)
+    found: set[int] = set()
+    refused: list[str] = []
+    for item in items:
+        partition, _, broker = (part.strip() for part in item.partition(":"))
+        if not _is_number(partition) or not _is_number(broker):
+            refused.append(one_line(item))
+        elif int(broker) == broker_id:
+            found.add(int(partition))
+    if refused:
+        _log.error("Throttled replicas that cannot exist are passed over: %s", some_of(refused, ", "))
+    return frozenset(found)
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is the number of a partition or a broker."""
+    try:
+        parse_value("replica", text, ConfigType.INT)
+    except InvalidValue:
+        return False
+    return True

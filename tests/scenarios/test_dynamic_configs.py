@@ -192,3 +192,18 @@ def test_what_was_set_is_there_after_a_restart(new_broker: Callable[..., AnyBrok
     eventually(lambda: admin.produce("inheriting", 250) == 0)
     assert admin.produce("kept", 250) == ErrorCode.MESSAGE_TOO_LARGE
     admin.client.close()
+
+
+def test_a_throttle_that_cannot_be_ends_no_broker(new_broker: Callable[..., AnyBroker]) -> None:
+    broker = new_broker()
+    admin = Admin(broker.bootstrap_servers)
+    admin.create("throttled")
+    for value in ("*,", "1:" + "1" * 4301):
+        admin.alter(TOPIC, "throttled", put("leader.replication.throttled.replicas", value))
+    eventually(lambda: admin.produce("throttled") == 0)
+    admin.client.close()
+    broker.stop()
+    broker.start()
+    admin = Admin(broker.bootstrap_servers)
+    eventually(lambda: admin.produce("throttled") == 0)
+    admin.client.close()

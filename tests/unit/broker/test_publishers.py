@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
-from broker.metadata.publishers import BrokerConfigPublisher, MetadataCachePublisher, ReplicasPublisher
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.metadata.publishers import (
+    FOLLOWERS,
+    LEADERS,
+    BrokerConfigPublisher,
+    MetadataCachePublisher,
+    ReplicasPublisher,
+    ThrottlesPublisher,
+)
+from broker.quotas.replication_quota import ReplicationQuota
 from config.broker_config import BrokerConfig
+from config.catalogue import TOPIC
+from config.errors import InvalidValue
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
 from controller.metadata.image.reload import reload
 from protocol.codec.message import Message
@@ -115,3 +130,43 @@ def test_what_does_not_go_together_changes_nothing() -> None:
         image, delta = replay(image, [setting("1", name, None)], offset=2, epoch=1)
         publisher.publish(delta, image)
         assert told.pop().roll_ms == 604_800_000
+
+
+def throttles(*settings: tuple[str, str]) -> tuple[ReplicationQuota, ReplicationQuota]:
+    """What the quotas of broker 1 are told when these settings of a topic are stored one after the other."""
+    leader, follower = ReplicationQuota(), ReplicationQuota()
+    publisher = ThrottlesPublisher(1, leader=leader, follower=follower)
+    image = EMPTY_IMAGE
+    for name, value in settings:
+        image, delta = step(image, ConfigRecord(resource_type=2, resource_name="t", name=name, value=value))
+        publisher.publish(delta, image)
+    return leader, follower
+
+
+@given(
+    st.lists(
+        st.sampled_from(["", "*", " ", "1:1", "7 : 1", "x"]) | st.from_regex(r"[0-9]{1,12}:[0-9]{1,12}"),
+        max_size=4,
+    ),
+    st.sampled_from([0, 1, 4301]),
+)
+def test_whatever_a_topic_may_say_of_throttles_is_survived(items: list[str], long: int) -> None:
+    """What a publisher raises ends the process, at each start again."""
+    text = ",".join([*items, "1:" + "1" * long] if long else items)
+    try:
+        TOPIC[LEADERS].parse(text)
+    except InvalidValue:
+        return
+    leader, _ = throttles((LEADERS, text))
+    assert leader.is_throttled("t", 1) == ("*" in items or "1:1" in text.split(","))
+
+
+def test_a_throttle_that_cannot_be_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        leader, follower = throttles(
+            (LEADERS, "0:99999999999,2:1"), (FOLLOWERS, "3:1"), ("retention.ms", "5")
+        )
+    assert [leader.is_throttled("t", 2), follower.is_throttled("t", 3)] == [True, True]
+    assert [record.message for record in caplog.records] == [
+        "Throttled replicas that cannot exist are passed over: 0:99999999999"
+    ]

@@ -19,6 +19,20 @@ def test_the_list_names_partitions_by_broker(replicas: str, expected: list[int])
     assert sorted(throttled_partitions(replicas, 2)) == expected
 
 
+@pytest.mark.parametrize(
+    "replicas", ["4:2,,5:2", f"4:2,1:{'9' * 4301},{'9' * 4301}:2,5:2,6:2147483648", "4:2,*,5:2"]
+)
+def test_what_names_no_replica_is_passed_over(replicas: str) -> None:
+    assert throttled_partitions(replicas, 2) == {4, 5}
+
+
+@pytest.mark.parametrize("replicas", ["*", "*,", ",*", "*,,"])
+def test_empty_items_beside_a_star_do_not_count(replicas: str) -> None:
+    quota = ReplicationQuota()
+    quota.throttle("t", throttled_partitions(replicas, 2))
+    assert quota.is_throttled("t", 7)
+
+
 def test_a_star_throttles_all_partitions() -> None:
     quota = ReplicationQuota()
     quota.throttle("t", throttled_partitions("\x1b*\0", 2))
