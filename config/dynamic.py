@@ -54,7 +54,9 @@ _STORES: Final = frozenset(
 """The configs of key stores and trust stores; they can be changed for a single listener only, with its
 prefix."""
 
-_FOR_ALL_LISTENERS: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+_LISTENER_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
+
+_FOR_ALL_LISTENERS: Final = (*_LISTENER_LIMITS, "num.network.threads")
 """Listener configs that can also be set for one listener on all brokers at once."""
 
 _RETENTION: Final = (
@@ -186,7 +188,11 @@ def _check_listeners(current: BrokerConfig, wanted: BrokerConfig) -> None:
 
 
 def _check_connection_limits(current: BrokerConfig, wanted: BrokerConfig) -> None:
-    for name in ("max.connections", "max.connection.creation.rate"):
-        limit = wanted.integer(name)
-        if limit <= 0 and limit != current.integer(name):
-            raise InvalidValue(f"Invalid {name} {limit}")
+    """Refuses limits that would shut an open listener: its own ones, or else the broker's."""
+    for endpoint in current.broker_listeners:
+        limits = {name: wanted.for_listener(endpoint.listener, name) for name in _LISTENER_LIMITS}
+        if all(current.for_listener(endpoint.listener, name) == limit for name, limit in limits.items()):
+            continue
+        for name, limit in limits.items():
+            if isinstance(limit, int) and limit <= 0:
+                raise InvalidValue(f"Invalid {name} {limit}")

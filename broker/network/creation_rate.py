@@ -4,7 +4,8 @@
 Kafka takes the mean rate over the last ten seconds, so a burst after a quiet time is accepted, and only
 connections that keep coming must wait. The same is done here with a token bucket: it holds ten seconds' worth
 of connections, is full at the start, and fills at the configured rate. No connection is refused: the listener
-stops accepting for a while, and new connections wait in the kernel's backlog.
+stops accepting for a while, and new connections wait in the kernel's backlog. No rest is longer than a
+second, so a rate of 0, which a file may set, lets one connection through each second.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ class CreationRate:
     __slots__ = ("_full", "_left", "_per_ms", "_seen_ms", "per_second")
 
     def __init__(self, per_second: int) -> None:
-        """Starts with a full bucket. `per_second` is the configured rate and at least 1."""
+        """Starts with a full bucket. `per_second` is the configured rate."""
         self.per_second = per_second
-        self._per_ms = per_second / 1000
-        self._full = float(per_second * BURST_SECONDS)
+        self._per_ms = max(per_second / 1000, 1 / LONGEST_REST_MS)
+        self._full = max(float(per_second * BURST_SECONDS), 1.0)
         self._left = self._full
         self._seen_ms: int | None = None
 

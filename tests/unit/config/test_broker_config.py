@@ -244,3 +244,13 @@ def test_thread_pools_change_by_half_or_double() -> None:
         validate_broker_change({"num.io.threads": "3"}, config, per_broker=True)
     doubled = config.with_dynamic({"num.io.threads": "16"}, {})
     validate_broker_change({"num.io.threads": "32"}, doubled, per_broker=True)
+
+
+@pytest.mark.parametrize("name", ["max.connections", "max.connection.creation.rate"])
+@pytest.mark.parametrize("prefix", ["", "listener.name.plaintext."])
+def test_no_open_listener_can_be_shut(name: str, prefix: str) -> None:
+    config = broker()
+    with pytest.raises(InvalidValue, match=f"ConfigException: Invalid {name} 0 for configuration"):
+        validate_broker_change({prefix + name: "0"}, config, per_broker=False)
+    validate_broker_change({f"listener.name.elsewhere.{name}": "0"}, config, per_broker=False)
+    validate_broker_change({name: "0", f"listener.name.plaintext.{name}": "5"}, config, per_broker=False)

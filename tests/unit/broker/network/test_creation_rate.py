@@ -32,6 +32,16 @@ def test_after_the_rest_one_may_come(per_second: int) -> None:
     assert rate.pause_ms(now_ms + 1) == 0
 
 
+def test_a_rate_of_0_lets_one_through_after_each_longest_rest() -> None:
+    rate = CreationRate(0)
+    for second in range(5):
+        now_ms = second * LONGEST_REST_MS
+        assert rate.pause_ms(now_ms) == 0
+        rate.record(now_ms)
+        assert rate.pause_ms(now_ms) == LONGEST_REST_MS
+    assert rate.pause_ms(now_ms + LONGEST_REST_MS - 1) > 0
+
+
 def change(limits: ConnectionLimits, rate: int, **per_listener: int) -> None:
     limits.change(
         maximum=9, maximum_per_ip=9, per_ip_overrides={}, per_listener={}, exempt_listener="INTERNAL",
