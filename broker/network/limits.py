@@ -6,8 +6,8 @@ listener stops accepting until a connection ends, and new ones wait in the kerne
 `max.connections.per.ip` the new connection is closed at once, because waiting would let one address stop all
 others.
 
-The inter-broker listener is exempt from the limit of the whole broker (but not from its own): a full broker
-must still replicate.
+The inter-broker listener is exempt from the limits of the whole broker (but not from its own): a full broker
+must still replicate. Its connections count among those that are open, but take nothing of the broker's rate.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ConnectionLimits:
     def record(self, listener: str, now_ms: int) -> None:
         """Counts a connection that the listener accepted against the creation rates. Ask `refusal` whether it
         may stay."""
-        if self._rate is not None:
+        if self._rate is not None and listener != self.exempt_listener:
             self._rate.record(now_ms)
         if listener in self._rates:
             self._rates[listener].record(now_ms)

@@ -44,7 +44,8 @@ def change_limits(
     exempt_listener: str | None = None,
 ) -> None:
     """Sets the limits to what the config says. names: the listeners that they are for. per_ip: by address, as
-    `plain_host` writes it."""
+    `plain_host` writes it. A listener of which the broker's rate holds needs no rate of its own that is the
+    same; the exempt one does."""
     limits.change(
         maximum=config.integer(MAX_CONNECTIONS),
         maximum_per_ip=config.integer("max.connections.per.ip"),
@@ -55,7 +56,7 @@ def change_limits(
         creation_rate_per_listener={
             name: rate
             for name, rate in _listener_limits(config, names, CREATION_RATE).items()
-            if rate != config.integer(CREATION_RATE)
+            if rate != config.integer(CREATION_RATE) or name == exempt_listener
         },
     )
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from broker.network.creation_rate import BURST_SECONDS, LONGEST_REST_MS, CreationRate
 from broker.network.limits import UNLIMITED, ConnectionLimits
+from broker.server.connection_limits import change_limits
+from tests.support.rigs.controllers import one_node_config
 
 
 @given(st.integers(1, 50), st.lists(st.integers(0, 3_000), max_size=200))
@@ -53,7 +55,7 @@ def test_the_listener_between_brokers_waits_only_for_its_own_rate() -> None:
     limits = ConnectionLimits()
     change(limits, 1)
     for _ in range(BURST_SECONDS):
-        limits.record("INTERNAL", 0)
+        limits.record("PLAINTEXT", 0)
     assert limits.pause_ms("PLAINTEXT", 0) > 0
     assert limits.pause_ms("INTERNAL", 0) == 0
     change(limits, 1, INTERNAL=1)
@@ -63,3 +65,13 @@ def test_the_listener_between_brokers_waits_only_for_its_own_rate() -> None:
     assert limits.pause_ms("INTERNAL", 0) > 0
     change(limits, UNLIMITED)
     assert limits.pause_ms("PLAINTEXT", 0) == limits.pause_ms("INTERNAL", 0) == 0
+
+
+def test_connections_between_brokers_take_nothing_of_the_clients_rate() -> None:
+    limits = ConnectionLimits()
+    config = one_node_config(max__connection__creation__rate="1")
+    change_limits(limits, config, ["CLIENT", "INTERNAL"], {}, exempt_listener="INTERNAL")
+    for _ in range(1_000):
+        limits.record("INTERNAL", 0)
+    assert limits.pause_ms("CLIENT", 0) == 0
+    assert limits.pause_ms("INTERNAL", 0) > 0, "the broker's rate is that of the listener, too"
