@@ -34,7 +34,7 @@ from typing import Any, Final
 
 from broker.network.interfaces import DelayedAnswer, FastLane, Service, Wire
 from broker.network.large_frame import AwaitedFrame, LargeFrame
-from broker.network.memory import RequestMemory
+from broker.network.memory import SILENT_MS, RequestMemory
 from broker.network.ready_queue import ReadyQueue
 from broker.network.response_pieces import BYTES_LIKE, Piece, release_pieces
 from config.limits import (
@@ -88,6 +88,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_asks_again",
         "_begun_at",
         "_clock",
         "_is_queued",
@@ -141,6 +142,7 @@ class Connection:
         self._clock = clock
         self._timers = timers
         self._is_queued = False
+        self._asks_again = False
         self._lanes: dict[int, FastLane] | None = None
         self._tail: bytearray | memoryview | None = None
         self._tail_at = 0
@@ -487,10 +489,18 @@ class Connection:
             self._memory.hold(self, len(rest))
 
     def _await_room(self, large: LargeFrame | AwaitedFrame) -> None:
-        if large.make_room():
+        if large.make_room(self._clock.monotonic_ns()):
             self.holds &= ~AWAITS_MEMORY
-        else:
-            self.holds |= AWAITS_MEMORY
+            return
+        self.holds |= AWAITS_MEMORY
+        if not self._asks_again:
+            self._asks_again = True
+            self._timers.call_at(self._clock.monotonic_ms() + SILENT_MS, self._ask_again)
+
+    def _ask_again(self) -> None:
+        """Asks for memory that nobody has given back: who holds it may have fallen silent."""
+        self._asks_again = False
+        self.memory_freed()
 
     def _refuse(self, size: int) -> None:
         reason = (

@@ -29,7 +29,7 @@ class LargeFrame:
         self.size_bytes = size_bytes
         self.filled_bytes = filled = len(begun)
         capacity = self._allowed(filled)
-        if not memory.may_grow(holder, capacity):
+        if not memory.may_grow(holder, capacity, holder.now_ns):
             capacity = filled  # these bytes are in memory already; for more the frame waits
             memory.hold(holder, capacity)
         self.buffer = memory.take_buffer(holder, capacity)
@@ -55,13 +55,13 @@ class LargeFrame:
     def _allowed(self, arrived_bytes: int) -> int:
         return min(self.size_bytes, max(LARGE_FRAME_FIRST_BYTES, LARGE_FRAME_GROWTH * arrived_bytes))
 
-    def make_room(self) -> bool:
+    def make_room(self, now_ns: int) -> bool:
         """Whether there is room for another read. The buffer grows if it is full and the pool has room."""
         filled = self.filled_bytes
         if filled < len(self.buffer):
             return True
         wanted = self._allowed(filled)
-        if not self._memory.may_grow(self._holder, wanted):
+        if not self._memory.may_grow(self._holder, wanted, now_ns):
             return False
         larger = self._memory.take_buffer(
             self._holder, wanted
@@ -94,7 +94,7 @@ class AwaitedFrame:
         self.expected_bytes = expected_bytes
         self.buffer: bytearray | None = None
 
-    def make_room(self) -> bool:
+    def make_room(self, now_ns: int) -> bool:
         """There is room always, in the scratch buffer if nowhere else."""
         return True
 

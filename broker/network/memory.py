@@ -10,8 +10,8 @@ large frames have left for the next ones.
 * A large frame asks before it grows. When the pool is full it waits (its connection is not read) until others
   have given back. The eldest frame that grows never waits: of all frames that are half here, one at least can
   always be completed, so the pool cannot be locked by frames that wait for each other. Where its peer has
-  sent nothing for a second, and may be gone, another frame takes its place. At worst the pool is exceeded by
-  one request, and where peers fall silent by as much again as it may hold.
+  sent nothing for a second, and may be gone, another frame takes its place; whoever waits asks once a second.
+  At worst the pool is exceeded by one request, and where peers fall silent by as much again as it may hold.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from config.limits import (
 SCARCE_READ_BYTES: Final = 16 * 1024
 """The most bytes that one read takes while the pool is full."""
 
-_SILENT_NS: Final = 1_000_000_000
+SILENT_MS: Final = 1_000
 """A frame of which nothing has come for so long holds up no other one."""
 
 _POISON: Final = 0xDD
@@ -136,24 +136,25 @@ class RequestMemory:
         if self._waiting and size_bytes < before:
             self._wake()
 
-    def may_grow(self, holder: GrowingHolder, size_bytes: int) -> bool:
+    def may_grow(self, holder: GrowingHolder, size_bytes: int, now_ns: int) -> bool:
         """Whether the holder may have `size_bytes` in all. If not, `memory_freed` tells it when to ask
-        again."""
+        again, and it asks after SILENT_MS too."""
         before = self._held.get(holder, 0)
         fits = self.used_bytes - before + size_bytes <= self.bound_bytes
-        if not fits and not self._may_exceed(holder):
+        if not fits and not self._may_exceed(holder, now_ns):
             self._waiting[holder] = None
             return False
         self.hold(holder, size_bytes)
         self._growing[holder] = holder
         return True
 
-    def _may_exceed(self, holder: GrowingHolder) -> bool:
+    def _may_exceed(self, holder: GrowingHolder, now_ns: int) -> bool:
         """Whether it is the eldest that grows, or takes the place of one that is silent."""
         eldest = next(iter(self._growing.values()), holder)
         if eldest is holder:
             return True
-        if holder.now_ns - eldest.now_ns < _SILENT_NS or self.used_bytes >= 2 * self.bound_bytes:
+        is_silent = now_ns - eldest.now_ns >= SILENT_MS * 1_000_000
+        if not is_silent or self.used_bytes >= 2 * self.bound_bytes:
             return False
         others = [each for each in self._growing.values() if each not in (eldest, holder)]
         self._growing = {each: each for each in (holder, *others, eldest)}

@@ -111,6 +111,36 @@ def test_a_silent_half_frame_holds_up_others_for_a_second() -> None:
     assert (len(rig.service.requests), rig.memory.used_bytes, rig.memory.waiting) == (4, 0, 0)
 
 
+def test_who_waits_behind_a_half_frame_goes_on_when_that_falls_silent() -> None:
+    rig = small_pool(512 * KIB)
+    frame = other("x" * 400 * KIB)
+    rig.feed(frame[: 150 * KIB])
+    rig.clock.move(500)
+    waiting = rig.another(RecordingWire())
+    taken = rig.feed(frame, waiting)
+    rig.timers.run_soon()
+    assert waiting.holds == AWAITS_MEMORY
+    rig.timers.advance(1_100)
+    rig.feed(frame[taken:], waiting)
+    assert rig.service.requests == ["x" * 400 * KIB]
+
+
+def test_who_waits_asks_again_until_there_is_room_or_it_has_gone() -> None:
+    rig = small_pool(512 * KIB)
+    frame = other("x" * 400 * KIB)
+    rig.feed(frame[: 150 * KIB])
+    waiting = rig.another(RecordingWire())
+    rig.feed(frame, waiting)
+    for at in range(150, 154):
+        rig.timers.advance(900)
+        rig.feed(frame[at * KIB : (at + 1) * KIB])
+        assert waiting.holds == AWAITS_MEMORY, "the other frame still arrives"
+    waiting.peer_gone("gone")
+    rig.connection.peer_gone("gone")
+    rig.timers.advance(5_000)
+    assert (rig.memory.used_bytes, rig.memory.waiting) == (0, 0)
+
+
 def test_silent_half_frames_never_take_more_than_twice_the_bound() -> None:
     rig = small_pool(256 * KIB)
     for _ in range(20):
