@@ -176,7 +176,15 @@ def _kept(config: BrokerConfig, name: str) -> int:
 
 
 def _check_listeners(current: BrokerConfig, wanted: BrokerConfig) -> None:
-    """Refuses to change the security protocol of a listener that stays."""
+    """Refuses to take away a listener that is advertised, and to change the security protocol of one that
+    stays. A broker advertises what its file says, so a listener that was added since may go again; Kafka
+    keeps that too where advertised.listeners is not set."""
+    names = [endpoint.listener for endpoint in wanted.listeners]
+    told = [endpoint.listener for endpoint in current.with_dynamic({}, {}).advertised_listeners]
+    if not set(told).issubset(names) and wanted.listeners != current.listeners:
+        raise InvalidValue(
+            f"Advertised listeners '{_scala_set(told)}' must be a subset of listeners '{_scala_set(names)}'"
+        )
     before = {endpoint.listener: endpoint for endpoint in current.listeners}
     for endpoint in wanted.listeners:
         stays = before.get(endpoint.listener)
@@ -185,6 +193,10 @@ def _check_listeners(current: BrokerConfig, wanted: BrokerConfig) -> None:
                 "Configs cannot be updated dynamically for existing listener "
                 f"ListenerName({endpoint.listener}), restart broker or create a new listener for update"
             )
+
+
+def _scala_set(listeners: Iterable[str]) -> str:
+    return f"Set({', '.join(f'ListenerName({name})' for name in listeners)})"
 
 
 def _check_connection_limits(current: BrokerConfig, wanted: BrokerConfig) -> None:

@@ -254,3 +254,29 @@ def test_no_open_listener_can_be_shut(name: str, prefix: str) -> None:
         validate_broker_change({prefix + name: "0"}, config, per_broker=False)
     validate_broker_change({f"listener.name.elsewhere.{name}": "0"}, config, per_broker=False)
     validate_broker_change({name: "0", f"listener.name.plaintext.{name}": "5"}, config, per_broker=False)
+
+
+def test_an_advertised_listener_cannot_be_taken_away() -> None:
+    inner, client, added, controller = (
+        f"{name}://127.0.0.1:{port}"
+        for name, port in (("INNER", 1), ("CLIENT", 2), ("ADDED", 3), ("CONTROLLER", 4))
+    )
+    config = broker(
+        listeners=f"{inner},{client},{controller}",
+        inter_broker_listener_name="INNER",
+        listener_security_protocol_map=",".join(
+            f"{name}:PLAINTEXT" for name in ("INNER", "CLIENT", "ADDED", "CONTROLLER")
+        ),
+    )
+    with pytest.raises(
+        InvalidValue,
+        match=r"Advertised listeners 'Set\(ListenerName\(INNER\), ListenerName\(CLIENT\)\)' must be a subset "
+        r"of listeners 'Set\(ListenerName\(INNER\), ListenerName\(CONTROLLER\)\)'",
+    ):
+        validate_broker_change({"listeners": f"{inner},{controller}"}, config, per_broker=True)
+    both = {"listeners": f"{inner},{client},{added},{controller}"}
+    validate_broker_change(both, config, per_broker=True)
+    grown = config.with_dynamic(both, {})
+    validate_broker_change({}, grown, per_broker=True)
+    lost = config.with_dynamic({"listeners": f"{inner},{controller}"}, {})
+    validate_broker_change({**lost.dynamic_broker, "log.retention.ms": "5"}, lost, per_broker=True)
