@@ -68,7 +68,7 @@ class RememberedWait:
         counters.total_fetch_requests += 1
         counters.bytes_out += count
         high_watermark, log_start = log.high_watermark, log.log_start_offset
-        if session.id:
+        if session.is_kept:
             session.told_records(wanted, high_watermark, log_start)
         records.retain()
         answer = plain.answer

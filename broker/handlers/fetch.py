@@ -419,7 +419,7 @@ class Fetch:
                     wanted.partition.counters.bytes_out += records.size_bytes
                 else:
                     self._replica.is_sent(wanted.partition, records.size_bytes)
-        if session.id:
+        if session.is_kept:
             session.settle(found)
         response = FetchResponse(0, _NONE, session.id, topics)
         if self._has_errors:

@@ -196,13 +196,13 @@ class DelayedFetch(Generic[Response]):
         try:
             return self._fetch.look_again()
         finally:
-            if not self._session.id:  # a session with an id goes on watching for its next request
+            if not self._session.is_kept:  # a session that is kept goes on watching for its next request
                 self._session.unwatch_all()
 
     def _abandon(self) -> None:
         """Gives the fetch up, because the client has disconnected."""
         self._leave()
-        if not self._session.id:
+        if not self._session.is_kept:
             self._session.unwatch_all()
 
     def _leave(self) -> Pending[Response] | None:

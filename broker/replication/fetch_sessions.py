@@ -127,6 +127,7 @@ class FetchSession:
         "created_ms",
         "epoch",
         "id",
+        "is_kept",
         "isolation_level",
         "last_used_ms",
         "may_stay",
@@ -138,6 +139,9 @@ class FetchSession:
 
     def __init__(self, *, uses_topic_ids: bool, privileged: bool, may_stay: bool, now_ms: int) -> None:
         self.id = NO_SESSION_ID
+        self.is_kept = False
+        """Whether it has a place among the sessions. One that is closed keeps its id for the answer to the
+        request that waits."""
         self.epoch = INITIAL_EPOCH
         """The epoch that the next request must name."""
         self.isolation_level = 0
@@ -203,7 +207,7 @@ class FetchSession:
     def found(self, wanted: WantedPartition, partition: Partition) -> None:
         """Remembers the hosted partition for later requests."""
         wanted.partition = partition
-        if self.id:
+        if self.is_kept:
             self._hold(wanted)
 
     def hold_all(self) -> None:
@@ -347,6 +351,7 @@ class FetchSessions:
         session.update(request)
         if not session.wanted:
             self.close(session.id)
+            session.id = NO_SESSION_ID
             return session
         self.advance(session, now_ms=now_ms)
         return session
@@ -363,6 +368,7 @@ class FetchSessions:
         if not session.may_stay or not self._make_room(session, now_ms):
             return False
         session.id = self._new_id()
+        session.is_kept = True
         session.epoch = next_epoch(INITIAL_EPOCH)
         session.created_ms = session.last_used_ms = now_ms
         self._by_id[session.id] = session
@@ -374,7 +380,7 @@ class FetchSessions:
         session = self._by_id.pop(session_id, None)
         if session is None:
             return
-        session.id = NO_SESSION_ID
+        session.is_kept = False
         session.may_stay = False
         session.let_go_of_all()
         if session.waiting is None:

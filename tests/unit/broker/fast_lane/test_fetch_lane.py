@@ -335,6 +335,24 @@ def test_a_session_waits_on_the_lane() -> None:
     assert data.partition_index == 1, "the lane does not answer for a partition that was not named"
 
 
+def test_a_session_that_is_closed_while_it_waits_answers_by_its_id() -> None:
+    answers = []
+    for is_fast in (True, False):
+        world = world_with_records(fast=is_fast, count=5)
+        session_id = open_session(world, world.asked("t", 0))
+        for epoch in (1, 2):
+            asked = world.asked("t", epoch + 4)
+            world.send(world.request(asked, version=13, session_id=session_id, session_epoch=epoch))
+            if epoch == 2:
+                world.rig.sessions.close(session_id)
+            world.write("t")
+        answers.append(world.received())
+        assert last_of(answers[-1], 13).session_id == session_id
+        assert not world.rig.replicas.by_name["t", 0].watchers
+        assert world.taken == is_fast
+    assert answers[0] == answers[1]
+
+
 def test_a_long_poll_on_the_lane_ends_with_its_time_or_with_its_client() -> None:
     world = world_with_records(count=5)
     for offset in (4, 5):

@@ -281,6 +281,20 @@ def test_a_client_that_goes_while_it_waits_keeps_its_session(rig: HandlerRig) ->
     assert consumer.rows() == [(0, 0, rig.log("t").active.size_bytes)]
 
 
+@pytest.mark.parametrize("is_woken", [True, False])
+def test_a_session_that_is_closed_while_it_waits_answers_by_its_id(rig: HandlerRig, is_woken: bool) -> None:
+    consumer = Consumer(rig)
+    consumer.send({0: 0, 1: 0})
+    answer = consumer.send(max_wait_ms=500)
+    rig.sessions.close(consumer.session_id)
+    if is_woken:
+        rig.write("t", 1)
+    rig.timers.advance(500)
+    assert rows(answer) == ([(1, 0, rig.log("t", 1).active.size_bytes)] if is_woken else [])
+    assert now(answer).session_id == consumer.session_id
+    assert not any(partition.watchers for partition in rig.replicas.by_name.values())
+
+
 def test_a_second_request_overtakes_the_one_that_waits(rig: HandlerRig) -> None:
     consumer = Consumer(rig)
     consumer.send({0: 0})
