@@ -45,6 +45,10 @@ class DynamicConfigListeners:
         self._services = services
         self._acceptors = acceptors
         self._service = service
+        self._overrides: Mapping[str, int] = {}
+        """The value of max.connections.per.ip.overrides in force."""
+        self._addresses: dict[str, list[str]] = {}
+        """Those of its host names, as far as they have been found."""
 
     def follow(self, image: ClusterImage, config: BrokerConfig) -> None:
         before = self._services.config
@@ -62,32 +66,40 @@ class DynamicConfigListeners:
 
     def limit_connections(self, config: BrokerConfig) -> None:
         """Applies the limits. Host names in max.connections.per.ip.overrides are looked up by a helper
-        thread; their limits apply when the addresses are known."""
+        thread when these have changed; their limits apply when the addresses are known, and an address stays
+        until another is found."""
         try:
             overrides = max_connections_per_ip(config)
         except ConfigError as problem:
             _log.error("The limits for single addresses stay as they were: %s", problem)
             return
-        literal = limits_of_addresses(overrides)
+        has_changed = overrides != self._overrides
         names = [host for host in overrides if not is_address(host)]
-        self._change_limits(config, literal)
-        if not names:
+        self._overrides = overrides
+        self._addresses = {host: self._addresses[host] for host in names if host in self._addresses}
+        self._change_limits(config)
+        unknown = [host for host in names if has_changed or host not in self._addresses]
+        if unknown:
+            resolve = self._shared.surroundings.network.resolve
+            self._shared.threads.files.submit(partial(resolve, unknown), self._take_addresses)
+
+    def _take_addresses(self, found: dict[str, list[str]] | BaseException) -> None:
+        if isinstance(found, BaseException):
+            _log.error("max.connections.per.ip.overrides: no name could be looked up: %s", found)
             return
+        for host, addresses in found.items():
+            if addresses and host in self._overrides:
+                self._addresses[host] = addresses
+            elif host in self._overrides:
+                _log.error("max.connections.per.ip.overrides: there is no address of %s", host)
+        self._change_limits(self._services.config)
 
-        def found(addresses: dict[str, list[str]] | BaseException) -> None:
-            if isinstance(addresses, BaseException) or self._services.config is not config:
-                return
-            named = {each: overrides[host] for host in names for each in addresses[host]}
-            for host in names:
-                if not addresses[host]:
-                    _log.error("max.connections.per.ip.overrides: there is no address of %s", host)
-            self._change_limits(config, named | literal)
-
-        self._shared.threads.files.submit(partial(self._shared.surroundings.network.resolve, names), found)
-
-    def _change_limits(self, config: BrokerConfig, per_ip: Mapping[str, int]) -> None:
+    def _change_limits(self, config: BrokerConfig) -> None:
+        overrides = self._overrides
+        named = {each: overrides[host] for host, addresses in self._addresses.items() for each in addresses}
         names = [endpoint.listener for endpoint in config.broker_listeners]
         exempt = config.inter_broker_listener_name if len(names) > 1 else None
+        per_ip = named | limits_of_addresses(overrides)
         change_limits(self._shared.server.limits, config, names, per_ip, exempt_listener=exempt)
 
     def _follow_listeners(self, config: BrokerConfig) -> None:

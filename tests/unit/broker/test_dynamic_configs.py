@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker.fast_lane.epoch import LaneEpoch
 from broker.network.limits import ConnectionLimits, plain_host
 from broker.network.socket_network import resolve
 from broker.server.connection_limits import change_limits, is_address
-from tests.support.rigs.controllers import one_node_config
+from broker.server.dynamic_configs import DynamicConfigListeners
+from controller.metadata.image.cluster_image import EMPTY_IMAGE
+from tests.support.rigs.controllers import HandOffload, one_node_config
 
 LISTENERS = ["PLAINTEXT"]
 
@@ -59,3 +63,77 @@ def test_names_are_looked_up_and_an_unknown_one_has_no_address(monkeypatch: pyte
         "here": ["0:0:0:0:0:0:0:1", "10.0.0.7"],
         "nobody.invalid": [],
     }
+
+
+class NamesOfOthers:
+    """The limits of a broker, and a resolver that answers when the test says so. known: addresses by name."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, list[str]] = {}
+        self.asked: list[str] = []
+        self.limits = ConnectionLimits()
+        self.threads = HandOffload()
+        self.static = one_node_config()
+        services: Any = SimpleNamespace(config=self.static)
+        shared: Any = SimpleNamespace(
+            logs=SimpleNamespace(cleaner=SimpleNamespace(settings=None)),
+            server=SimpleNamespace(limits=self.limits),
+            threads=SimpleNamespace(files=self.threads),
+            surroundings=SimpleNamespace(network=SimpleNamespace(resolve=self.resolve)),
+        )
+        acceptors: Any = {endpoint.listener: None for endpoint in self.static.broker_listeners}
+        service: Any = None
+        self.followers = DynamicConfigListeners(shared, services, acceptors, service, LaneEpoch())
+
+    def resolve(self, names: list[str]) -> dict[str, list[str]]:
+        self.asked += names
+        return {name: self.known.get(name, []) for name in names}
+
+    def configure(self, overrides: str, **others: str) -> dict[str, int]:
+        """What the addresses are limited to before the names are looked up."""
+        settings = {"max.connections.per.ip.overrides": overrides} | others
+        self.followers.follow(EMPTY_IMAGE, self.static.with_dynamic(settings, {}))
+        return self.limits.per_ip_overrides
+
+
+def test_the_limit_of_a_name_stays_while_other_configs_change() -> None:
+    world = NamesOfOthers()
+    world.known = {"friend": ["10.0.0.7"], "foe": ["10.0.0.8"]}
+    assert world.configure("friend:5,10.0.0.1:3") == {"10.0.0.1": 3}
+    world.threads.run()
+    assert world.limits.per_ip_overrides == {"10.0.0.7": 5, "10.0.0.1": 3}
+    assert world.configure("friend:5,10.0.0.1:3", **{"log.retention.ms": "5"}) == {
+        "10.0.0.7": 5,
+        "10.0.0.1": 3,
+    }
+    assert len(world.threads) == 0, "nothing is looked up that has not changed"
+    assert world.configure("friend:6,foe:1") == {"10.0.0.7": 6}
+    world.known["friend"] = ["10.0.0.9"]
+    world.threads.run()
+    assert world.limits.per_ip_overrides == {"10.0.0.9": 6, "10.0.0.8": 1}
+    assert world.configure("") == {}
+
+
+def test_a_name_that_is_not_found_keeps_its_address_and_is_looked_up_again() -> None:
+    world = NamesOfOthers()
+    world.configure("friend:5")
+    world.threads.run()
+    assert world.limits.per_ip_overrides == {}
+    world.known = {"friend": ["10.0.0.7"]}
+    world.configure("friend:5")
+    world.threads.run()
+    assert world.limits.per_ip_overrides == {"10.0.0.7": 5}
+    world.known = {}
+    world.configure("friend:4")
+    world.threads.run()
+    assert world.limits.per_ip_overrides == {"10.0.0.7": 4}
+    assert world.asked == ["friend"] * 3
+
+
+def test_an_answer_to_an_older_question_limits_only_who_is_still_named() -> None:
+    world = NamesOfOthers()
+    world.known = {"friend": ["10.0.0.7"], "foe": ["10.0.0.8"]}
+    world.configure("friend:5,foe:1")
+    world.configure("friend:6")
+    world.threads.run()
+    assert world.limits.per_ip_overrides == {"10.0.0.7": 6}
