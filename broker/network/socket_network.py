@@ -159,11 +159,13 @@ def large_receive_bytes(rmem_max: Path = RMEM_MAX) -> int:
 
 
 def resolve(names: Sequence[str]) -> dict[str, list[str]]:
-    """The addresses of each host name; an empty list for an unknown name. It blocks."""
+    """The addresses of each host name, the resolver's first choice first; an empty list for an unknown name.
+    It blocks."""
     found: dict[str, list[str]] = {}
     for name in names:
         try:
-            found[name] = sorted({plain_host(str(each[4][0])) for each in socket.getaddrinfo(name, None)})
+            addresses = (plain_host(str(each[4][0])) for each in socket.getaddrinfo(name, None))
+            found[name] = list(dict.fromkeys(addresses))
         except (OSError, UnicodeError):
             found[name] = []
     return found

@@ -13,6 +13,8 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
+from msgspec.structs import replace
+
 from broker.fast_lane.epoch import LaneEpoch
 from broker.network.interfaces import Listener, Service
 from broker.server.connection_limits import change_limits, is_address, limits_of_addresses
@@ -21,6 +23,7 @@ from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
 from config.errors import ConfigError
+from config.listeners import Endpoint
 from controller.metadata.image.cluster_image import ClusterImage
 
 _log = logging.getLogger("barnabas.node")
@@ -110,8 +113,39 @@ class DynamicConfigListeners:
             server.close_listener(name, "its listener was taken away")
             del self._acceptors[name]
         for name, endpoint in wanted.items():
-            if name not in self._acceptors:
-                acceptor = server.listen(listener_settings(endpoint, config), self._service)
-                self._acceptors[name] = acceptor
-                acceptor.start()
-                _log.info("Listener %s is open at %s:%d", name, acceptor.host, acceptor.port)
+            if name in self._acceptors:
+                continue
+            if not endpoint.host or is_address(endpoint.host):
+                self._open_listener(endpoint, config)
+            else:
+                self._open_when_found(endpoint)
+
+    def _open_listener(self, endpoint: Endpoint, config: BrokerConfig) -> None:
+        name = endpoint.listener
+        acceptor = self._shared.server.listen(listener_settings(endpoint, config), self._service)
+        self._acceptors[name] = acceptor
+        acceptor.start()
+        _log.info("Listener %s is open at %s:%d", name, acceptor.host, acceptor.port)
+
+    def _open_when_found(self, endpoint: Endpoint) -> None:
+        """Opens a listener at a host name, which a helper thread looks up. Where that fails, or no address
+        can be bound, the next change of the configs tries again."""
+        name, host = endpoint.listener, endpoint.host
+
+        def found(addresses: dict[str, list[str]] | BaseException) -> None:
+            config = self._services.config
+            if endpoint not in config.broker_listeners or name in self._acceptors:
+                return
+            problem: BaseException = OSError(f"there is no address of {host}")
+            if isinstance(addresses, BaseException):
+                problem, addresses = addresses, {}
+            for address in addresses.get(host, ()):
+                try:
+                    self._open_listener(replace(endpoint, host=address), config)
+                except OSError as failure:
+                    problem = failure
+                else:
+                    return
+            _log.error("Listener %s stays closed: %s", name, problem)
+
+        self._shared.threads.files.submit(partial(self._shared.surroundings.network.resolve, [host]), found)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker.fast_lane.epoch import LaneEpoch
+from broker.network.interfaces import ListenerSettings
 from broker.network.limits import ConnectionLimits, plain_host
 from broker.network.socket_network import resolve
 from broker.server.connection_limits import change_limits, is_address
@@ -65,19 +66,25 @@ def test_names_are_looked_up_and_an_unknown_one_has_no_address(monkeypatch: pyte
     }
 
 
-class NamesOfOthers:
-    """The limits of a broker, and a resolver that answers when the test says so. known: addresses by name."""
+class Names:
+    """The limits and listeners of a broker, and a resolver that answers when the test says so.
+
+    known: addresses by name. bound: the hosts of listeners that were opened. in_use: addresses that cannot be
+    bound.
+    """
 
     def __init__(self) -> None:
         self.known: dict[str, list[str]] = {}
         self.asked: list[str] = []
+        self.bound: list[str] = []
+        self.in_use: set[str] = set()
         self.limits = ConnectionLimits()
         self.threads = HandOffload()
         self.static = one_node_config()
         services: Any = SimpleNamespace(config=self.static)
         shared: Any = SimpleNamespace(
             logs=SimpleNamespace(cleaner=SimpleNamespace(settings=None)),
-            server=SimpleNamespace(limits=self.limits),
+            server=SimpleNamespace(limits=self.limits, listen=self.listen),
             threads=SimpleNamespace(files=self.threads),
             surroundings=SimpleNamespace(network=SimpleNamespace(resolve=self.resolve)),
         )
@@ -89,6 +96,22 @@ class NamesOfOthers:
         self.asked += names
         return {name: self.known.get(name, []) for name in names}
 
+    def listen(self, settings: ListenerSettings, service: object) -> Any:
+        if settings.host in self.in_use:
+            raise OSError(98, "Address already in use")
+        self.bound.append(settings.host)
+        return SimpleNamespace(host=settings.host, port=settings.port, start=lambda: None)
+
+    def listen_at(self, host: str) -> list[str]:
+        """Adds a listener at this host; tells what is bound before names are looked up."""
+        own = ",".join(map(str, self.static.listeners))
+        settings = {
+            "listeners": f"{own},ADDED://{host}:5",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,ADDED:PLAINTEXT",
+        }
+        self.followers.follow(EMPTY_IMAGE, self.static.with_dynamic(settings, {}))
+        return self.bound
+
     def configure(self, overrides: str, **others: str) -> dict[str, int]:
         """What the addresses are limited to before the names are looked up."""
         settings = {"max.connections.per.ip.overrides": overrides} | others
@@ -97,7 +120,7 @@ class NamesOfOthers:
 
 
 def test_the_limit_of_a_name_stays_while_other_configs_change() -> None:
-    world = NamesOfOthers()
+    world = Names()
     world.known = {"friend": ["10.0.0.7"], "foe": ["10.0.0.8"]}
     assert world.configure("friend:5,10.0.0.1:3") == {"10.0.0.1": 3}
     world.threads.run()
@@ -115,7 +138,7 @@ def test_the_limit_of_a_name_stays_while_other_configs_change() -> None:
 
 
 def test_a_name_that_is_not_found_keeps_its_address_and_is_looked_up_again() -> None:
-    world = NamesOfOthers()
+    world = Names()
     world.configure("friend:5")
     world.threads.run()
     assert world.limits.per_ip_overrides == {}
@@ -131,9 +154,38 @@ def test_a_name_that_is_not_found_keeps_its_address_and_is_looked_up_again() -> 
 
 
 def test_an_answer_to_an_older_question_limits_only_who_is_still_named() -> None:
-    world = NamesOfOthers()
+    world = Names()
     world.known = {"friend": ["10.0.0.7"], "foe": ["10.0.0.8"]}
     world.configure("friend:5,foe:1")
     world.configure("friend:6")
     world.threads.run()
     assert world.limits.per_ip_overrides == {"10.0.0.7": 6}
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1", "[::1]"])
+def test_a_listener_at_an_address_is_opened_at_once(host: str) -> None:
+    world = Names()
+    assert world.listen_at(host) == [host.strip("[]")]
+    assert len(world.threads) == 0
+
+
+def test_a_listener_at_a_host_name_is_opened_when_its_address_is_known() -> None:
+    world = Names()
+    world.known = {"here": ["0:0:0:0:0:0:0:1", "10.0.0.7"]}
+    world.in_use = {"0:0:0:0:0:0:0:1"}
+    assert world.listen_at("here") == world.listen_at("here") == []
+    world.threads.run()
+    assert world.bound == ["10.0.0.7"]
+    world.listen_at("here")
+    assert len(world.threads) == 0, "it is open"
+
+
+def test_a_listener_at_an_unknown_host_name_is_tried_again_with_the_next_change() -> None:
+    world = Names()
+    world.listen_at("here")
+    world.threads.run()
+    world.known = {"here": ["10.0.0.7"], "there": ["10.0.0.8"]}
+    world.listen_at("here")
+    world.listen_at("there")
+    world.threads.run()
+    assert world.bound == ["10.0.0.8"], "the other one is wanted no longer"
