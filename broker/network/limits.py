@@ -2,9 +2,9 @@
 come.
 
 As in Kafka the two kinds of limit act differently. Beyond `max.connections` no connection is refused: the
-listener stops accepting until a connection ends, and new ones wait in the kernel's backlog. Beyond
-`max.connections.per.ip` the new connection is closed at once, because waiting would let one address stop all
-others.
+listener stops accepting until a connection ends, and new ones wait in the kernel's backlog; where there are
+more nevertheless, `Server.close_excess` closes some. Beyond `max.connections.per.ip` the new connection is
+closed at once, because waiting would let one address stop all others.
 
 The inter-broker listener is exempt from the limits of the whole broker (but not from its own): a full broker
 must still replicate. Its connections count among those that are open, but take nothing of the broker's rate.
@@ -22,8 +22,7 @@ UNLIMITED: Final = 2**31 - 1
 
 
 class ConnectionLimits:
-    """Counts the open connections and knows their limits. The limits may be changed at any time; connections
-    that are open stay open.
+    """Counts the open connections and knows their limits. The limits may be changed at any time.
 
     Addresses are written as `plain_host` writes them.
     """
@@ -88,6 +87,11 @@ class ConnectionLimits:
             self._rate.record(now_ms)
         if listener in self._rates:
             self._rates[listener].record(now_ms)
+
+    @property
+    def excess(self) -> int:
+        """How many connections there are beyond the maximum; at most 0 as a rule."""
+        return self.count - self.maximum
 
     def has_room(self, listener: str) -> bool:
         """Whether the listener may accept one more connection."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from heapq import nsmallest
 
 import msgspec
 
@@ -128,6 +129,8 @@ class Server:
         self._limits[settings.name].opened(settings.name, host)
         channel.begin(connection)
         self._idle.add(channel)
+        if self.limits.excess > 0:
+            self.close_excess()
 
     def _closed(self, channel: Channel) -> None:
         listener = self._channels.pop(channel).session.listener
@@ -136,6 +139,22 @@ class Server:
             acceptor.traffic.closed += 1
         self._idle.removed()
         self._limits[listener].closed(listener, channel.host)
+
+    def close_excess(self) -> None:
+        """Closes connections while there are more than `max.connections`: those that have been quiet for
+        longest, and none of the exempt listener. There may be too many since the limit was lowered, or
+        because brokers have come to their listener. In Kafka this is `Processor.closeExcessConnections`."""
+        limits = self.limits
+        if limits.excess <= 0:
+            return
+        closable = [
+            channel
+            for channel, connection in self._channels.items()
+            if self._limits[connection.session.listener] is limits
+            and connection.session.listener != limits.exempt_listener
+        ]
+        for channel in nsmallest(limits.excess, closable, key=lambda each: each.last_active_ms()):
+            channel.abort("there are more connections than max.connections")
 
     def close_listener(self, name: str, reason: str) -> None:
         """Closes the listener and all its connections."""

@@ -104,6 +104,7 @@ class DynamicConfigListeners:
         exempt = config.inter_broker_listener_name if len(names) > 1 else None
         per_ip = named | limits_of_addresses(overrides)
         change_limits(self._shared.server.limits, config, names, per_ip, exempt_listener=exempt)
+        self._shared.server.close_excess()
 
     def _follow_listeners(self, config: BrokerConfig) -> None:
         wanted = {endpoint.listener: endpoint for endpoint in config.broker_listeners}

@@ -84,7 +84,7 @@ class Names:
         services: Any = SimpleNamespace(config=self.static)
         shared: Any = SimpleNamespace(
             logs=SimpleNamespace(cleaner=SimpleNamespace(settings=None)),
-            server=SimpleNamespace(limits=self.limits, listen=self.listen),
+            server=SimpleNamespace(limits=self.limits, listen=self.listen, close_excess=list),
             threads=SimpleNamespace(files=self.threads),
             surroundings=SimpleNamespace(network=SimpleNamespace(resolve=self.resolve)),
         )

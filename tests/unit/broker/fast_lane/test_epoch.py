@@ -306,7 +306,7 @@ def test_dynamic_configs_of_the_broker_bump_the_epoch() -> None:
     rig = ProduceWorld(fast=True).rig
     shared: Any = SimpleNamespace(
         logs=SimpleNamespace(cleaner=SimpleNamespace(settings=None)),
-        server=SimpleNamespace(limits=ConnectionLimits()),
+        server=SimpleNamespace(limits=ConnectionLimits(), close_excess=list),
     )
     acceptors: Any = {endpoint.listener: None for endpoint in rig.config.broker_listeners}
     epoch = LaneEpoch()

@@ -177,6 +177,32 @@ def test_the_listener_between_brokers_is_exempt_from_the_limit_of_all() -> None:
     assert not limits.has_room("INTERNAL")
 
 
+def test_who_is_quiet_for_longest_is_closed_when_there_are_too_many() -> None:
+    limits = ConnectionLimits(maximum=3, exempt_listener="INTERNAL")
+    rig = NetworkRig(limits=limits)
+
+    async def scenario(rig: NetworkRig) -> None:
+        internal = rig.server.listen(ListenerSettings("INTERNAL", "127.0.0.1", 0), rig.service)
+        internal.start()
+        talking, quiet, third = [await rig.connect() for _ in range(3)]
+        await rig.until(lambda: limits.count == 3)
+        rig.clock.move(1_000)
+        for client in (third, talking):
+            assert await client.ask("hello", 6) == b"hello!"
+            rig.clock.move(1_000)
+        broker = await rig.connect(internal.port)
+        assert await quiet.at_end()
+        assert limits.count == 3
+        limits.maximum = 1
+        rig.server.close_excess()
+        for client in (third, talking):
+            assert await client.at_end()
+        assert await broker.ask("hello", 6) == b"hello!"
+        assert limits.count == 1
+
+    rig.run(scenario)
+
+
 def test_silent_connections_are_closed_and_talking_ones_are_not() -> None:
     rig = NetworkRig(settings=ServerSettings(connections_max_idle_ms=1000))
 
