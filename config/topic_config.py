@@ -8,15 +8,18 @@ dynamic change of the broker's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
 
 from config.broker_config import BrokerConfig
 from config.catalogue import TOPIC
-from config.errors import InvalidValue, some_of
+from config.definition import Definition
+from config.errors import InvalidValue, java_text, some_of
 from config.java_order import hash_order
-from config.values import Value
+from config.validators import Range
+from config.values import Value, parse_value
 
 
 class TopicConfig(Struct, frozen=True, gc=False, kw_only=True):
@@ -58,6 +61,8 @@ class TopicConfig(Struct, frozen=True, gc=False, kw_only=True):
     segment_jitter_ms: int
     segment_ms: int
     unclean_leader_election_enable: bool
+    faults: tuple[str, ...] = ()
+    """A sentence on each setting of the topic that is not valid, with the value that is used instead."""
 
     @property
     def compacts(self) -> bool:
@@ -73,6 +78,11 @@ class TopicConfig(Struct, frozen=True, gc=False, kw_only=True):
 
 
 _INTERNAL_SEGMENT: Final = "internal.segment.bytes"
+
+_KEEPS_ALL: Final[Mapping[str, Value]] = MappingProxyType(
+    {"cleanup.policy": (), "retention.bytes": -1, "retention.ms": -1}
+)
+"""The configs that say what is deleted, each with the value by which nothing is."""
 
 
 def inherited_value(broker: BrokerConfig, name: str) -> Value:
@@ -92,18 +102,40 @@ def inherited_value(broker: BrokerConfig, name: str) -> Value:
 def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
     """The config in force for a topic with these settings of its own.
 
-    Settings that this release does not know are passed over (a newer one may have stored them); an invalid
-    value raises `InvalidValue`.
+    Settings that this release does not know are passed over (a newer one may have stored them). One whose
+    value is not valid here (an older release may have allowed it) is named in `faults`, and leaves the
+    others as they are.
     """
     fields: dict[str, Any] = {}
+    faults = []
     for name, definition in TOPIC.items():
         text = overrides.get(name)
-        value = inherited_value(broker, name) if text is None else definition.parse(text)
+        try:
+            value = inherited_value(broker, name) if text is None else definition.parse(text)
+        except InvalidValue as problem:
+            value = _nearest_value(broker, definition, text)
+            faults.append(f"{problem}; {java_text(value)} is used instead")
         fields[name.replace(".", "_")] = value
     internal = fields.pop(_INTERNAL_SEGMENT.replace(".", "_"))
     if internal is not None:
         fields["segment_bytes"] = internal
-    return TopicConfig(**fields)
+    return TopicConfig(**fields, faults=tuple(faults))
+
+
+def _nearest_value(broker: BrokerConfig, definition: Definition, text: str | None) -> Value:
+    """What is used for a value that is not valid: for a number out of its range the nearest bound, else what
+    the topic would inherit. A text that cannot be read lets nothing be deleted."""
+    rule = definition.validator
+    try:
+        number = parse_value(definition.name, text, definition.type)
+    except InvalidValue:
+        number = None
+    if isinstance(rule, Range) and isinstance(number, (int, float)):
+        is_below = rule.minimum is not None and number < rule.minimum
+        return rule.minimum if is_below else rule.maximum
+    if definition.name in _KEEPS_ALL:
+        return _KEEPS_ALL[definition.name]
+    return inherited_value(broker, definition.name)
 
 
 def validate_topic_config(overrides: Mapping[str, str | None], broker: BrokerConfig) -> None:

@@ -24,7 +24,6 @@ from broker.replication.topic_settings import TopicCounters, TopicSettings, topi
 from broker.replication.waiting_appends import WaitingAppends
 from broker.replication.watched_batches import WatchedBatches
 from config.broker_config import BrokerConfig
-from config.errors import InvalidValue
 from config.ports import Clock
 from controller.metadata.image.brokers import UNASSIGNED_DIRECTORY
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
@@ -120,6 +119,8 @@ class ReplicaManager:
         self._config = config
         self._inherited: TopicSettings | None = None
         """The settings of topics that have no configs of their own."""
+        self._told_faults: dict[str, tuple[str, ...]] = {}
+        """The faults of topics' stored settings that are in the log, by topic."""
         self._metadata = metadata
         self._clock = clock
         self._waiting = waiting
@@ -200,7 +201,7 @@ class ReplicaManager:
                         self._drop(gone.name, index, gone.id, changes)
                     yield
                 if gone.name not in image.topics.by_name:
-                    self._forget_counters(gone.name)
+                    self._forget_topic(gone.name)
             for topic_id, changed in delta.topics.changed.items():
                 yield from self._follow_topic(image, changed.name, topic_id, changed.partitions, changes)
         if delta.configs is not None:
@@ -241,25 +242,25 @@ class ReplicaManager:
             for _ in self._configure_topic(image, name):
                 pass
 
-    def _forget_counters(self, topic: str) -> None:
+    def _forget_topic(self, topic: str) -> None:
+        self._told_faults.pop(topic, None)
         counters = self.counters.pop(topic, None)
         if counters is not None:
             self.deleted_topics.add(counters)
 
     def _settings(self, image: ClusterImage, topic: str) -> TopicSettings:
-        """The settings in force for a topic. If a stored one is invalid, all are ignored."""
+        """The settings in force for a topic."""
         overrides = image.configs.of(ConfigResourceType.TOPIC, topic)
         if not overrides:
             if self._inherited is None:
                 self._inherited = topic_settings(self._config, {})
             return self._inherited
-        try:
-            return topic_settings(self._config, overrides)
-        except InvalidValue as problem:
-            LOG.error(
-                "Topic %s has a setting that is not valid and is treated as if unset: %s", topic, problem
-            )
-            return topic_settings(self._config, {})
+        settings = topic_settings(self._config, overrides)
+        if settings.faults != self._told_faults.get(topic, ()):
+            self._told_faults[topic] = settings.faults
+            for fault in settings.faults:
+                LOG.error("Topic %s has a setting that is not valid: %s", topic, fault)
+        return settings
 
     def _configure_topic(self, image: ClusterImage, topic: str) -> Iterator[None]:
         found = image.topics.by_name.get(topic)

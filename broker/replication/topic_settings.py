@@ -16,14 +16,16 @@ _NOT_COMPRESSED: Final = "uncompressed"
 
 
 class TopicSettings(NamedTuple):
-    """log: the settings for the logs. min_insync_replicas: the setting for the partitions."""
+    """log: the settings for the logs. min_insync_replicas: the setting for the partitions. faults: a sentence
+    on each stored setting that is not valid."""
 
     log: LogConfig
     min_insync_replicas: int
+    faults: tuple[str, ...]
 
 
 def topic_settings(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
-    """The settings in force for a topic that sets `overrides`. Raises `config.errors.InvalidValue`."""
+    """The settings in force for a topic that sets `overrides`."""
     topic = topic_config(broker, overrides)
     codec, level = _codec_and_level(topic)
     log = LogConfig(
@@ -51,7 +53,7 @@ def topic_settings(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicS
         flush_ms=topic.flush_ms,
         producer_id_expiration_ms=broker.integer("producer.id.expiration.ms"),
     )
-    return TopicSettings(log, topic.min_insync_replicas)
+    return TopicSettings(log, topic.min_insync_replicas, topic.faults)
 
 
 def loading_config(broker: BrokerConfig) -> LogConfig:

@@ -230,6 +230,29 @@ def test_a_small_segment_is_possible_for_tests_only_by_its_internal_name() -> No
         validate_topic_config({"segment.bytes": "1024"}, broker())
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "used"),
+    [
+        ("segment.bytes", "14", 1_048_576),
+        ("min.cleanable.dirty.ratio", "1.5", 1),
+        ("compression.type", "best", "snappy"),
+        ("retention.ms", "-5", -1),
+        ("retention.ms", "for ever", -1),
+        ("retention.bytes", "all", -1),
+        ("cleanup.policy", "compact,archive", ()),
+    ],
+)
+def test_a_topics_stored_setting_that_is_not_valid_is_the_nearest_and_deletes_nothing(
+    name: str, text: str, used: object
+) -> None:
+    config = broker(log_retention_bytes="1000", compression_type="snappy")
+    values = topic_config(config, {name: text, "min.insync.replicas": "2"})
+    assert getattr(values, name.replace(".", "_")) == used
+    assert values.min_insync_replicas == 2
+    (fault,) = values.faults
+    assert fault.startswith("Invalid value ")
+
+
 def test_a_topic_config_without_value_is_refused() -> None:
     with pytest.raises(InvalidValue, match="Null value not supported for topic configs: retention"):
         validate_topic_config({"retention.ms": None}, broker())

@@ -253,6 +253,26 @@ def test_a_stored_setting_that_makes_no_sense_is_passed_over(caplog: pytest.LogC
     assert "Topic t has a setting that is not valid" in caplog.text
 
 
+def test_a_stored_setting_that_is_not_valid_leaves_the_topics_others_in_force(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Apache Kafka 3.9 allowed segments of 14 bytes."""
+    rig = HandlerRig()
+    rig.topic(
+        "t", cleanup_policy="compact", retention_ms="-1", min_insync_replicas="2", segment_bytes="524288"
+    )
+    rig.replicas.configure(rig.image, rig.config)
+    config = rig.log("t").config
+    assert (config.compact, config.delete, config.retention_ms) == (True, False, -1)
+    assert config.segment_bytes == 1_048_576
+    assert rig.replicas.by_name["t", 0].min_insync_replicas == 2
+    (told,) = caplog.messages
+    assert told == (
+        "Topic t has a setting that is not valid: Invalid value 524288 for configuration segment.bytes: "
+        "Value must be at least 1048576; 1048576 is used instead"
+    )
+
+
 def test_a_log_that_cannot_be_made_is_offline_until_it_can(caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles(MemoryFiles(), Fault("makedirs", error=errno.ENOSPC))
     rig = HandlerRig(files=files)
