@@ -83,6 +83,17 @@ def parse_value(name: str, text: str | None, kind: ConfigType) -> Value:
     return _whole(name, text, stripped, kind)
 
 
+def java_whole(text: str, bits: int = 32) -> int | None:
+    """The number that Java's parseInt (or parseShort, parseLong, by `bits`) reads; None where it throws: at
+    blanks, at `1_000`, at digits outside of Unicode's basic plane."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isdecimal() or len(digits) > _MOST_DIGITS or max(digits) > "\uffff":
+        return None
+    number = int(text)
+    half = 1 << (bits - 1)
+    return number if -half <= number < half else None
+
+
 def split_list(text: str) -> tuple[str, ...]:
     """The items of a comma-separated list; an empty text is an empty list, `a,` has an empty second item."""
     stripped = trimmed(text)
@@ -122,12 +133,9 @@ def text_of(value: Value, kind: ConfigType) -> str | None:
 
 
 def _whole(name: str, text: str, stripped: str, kind: ConfigType) -> int:
-    digits = stripped[1:] if stripped[:1] in ("+", "-") else stripped
-    if digits.isdecimal() and len(digits) <= _MOST_DIGITS:
-        number = int(stripped)
-        half = 1 << (_BITS[kind] - 1)
-        if -half <= number < half:
-            return number
+    number = java_whole(stripped, _BITS[kind])
+    if number is not None:
+        return number
     raise InvalidValue.of(name, text, f"Not a number of type {kind.name}")
 
 

@@ -23,6 +23,7 @@ from config.describe import (
 )
 from config.errors import InvalidValue
 from config.log_levels import Loggers
+from config.values import java_whole
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.topic_names import name_fault
@@ -113,11 +114,10 @@ class ResourceDescriber:
             raise _NotDescribed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
 
     def _require_own_id(self, name: str, alternative: str) -> None:
-        try:
-            broker_id = int(name)
-        except ValueError:
+        broker_id = java_whole(name)
+        if broker_id is None:
             message = f"Broker id must be an integer, but it is: {name}"
-            raise _NotDescribed(ErrorCode.INVALID_REQUEST, message) from None
+            raise _NotDescribed(ErrorCode.INVALID_REQUEST, message)
         own_id = self._config.node_id
         if broker_id != own_id:
             raise _NotDescribed(

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from config.errors import InvalidValue, RefusedChange
 from config.limits import NAMED_PER_REQUEST
 from config.log_levels import LevelChange, Loggers, apply_levels, validate_levels
+from config.values import java_whole
 from controller.metadata.image.configs import ConfigResourceType
 from protocol.errors import ErrorCode
 from protocol.refusals import TOO_LARGE
@@ -130,8 +131,7 @@ def alter_loggers(
 def node_fault(name: str, node_id: int, unexpected: str) -> str | None:
     """Kafka's sentence on a resource that is not this node; None if it is. `unexpected` has two gaps: for
     this node's id, and for the other one."""
-    try:
-        received = int(name)
-    except ValueError:
+    received = java_whole(name)
+    if received is None:
         return f"Node id must be an integer, but it is: {name}"
     return None if received == node_id else unexpected.format(node_id, received)

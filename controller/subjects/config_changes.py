@@ -26,6 +26,7 @@ from config.definition import Definition
 from config.errors import ConfigError, RefusedChange
 from config.limits import CONFIG_VALUE_LENGTH, METADATA_RECORDS_PER_REQUEST
 from config.list_changes import changed_list
+from config.values import java_whole
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
@@ -208,6 +209,6 @@ def _check_existence(image: ClusterImage, kind: int, name: str) -> None:
     if kind == ConfigResourceType.TOPIC and name not in image.topics.by_name:
         raise ControllerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if kind == ConfigResourceType.BROKER and name != CLUSTER_DEFAULT:
-        node_id = int(name)
+        node_id = java_whole(name)
         if node_id not in image.brokers.by_id and node_id not in image.controllers.by_id:
             raise ControllerError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")

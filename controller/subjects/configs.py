@@ -16,7 +16,7 @@ from config.dynamic_client_metrics import validate_client_metrics
 from config.dynamic_groups import validate_group_config
 from config.errors import InvalidValue, RefusedChange
 from config.topic_config import validate_topic_config
-from config.values import trimmed
+from config.values import java_whole, trimmed
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType, ConfigsImage
 from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
@@ -144,10 +144,9 @@ class ConfigRules:
 def _check_broker_name(name: str) -> None:
     if not name:
         return
-    try:
-        broker_id = int(name)
-    except ValueError:
-        raise RefusedChange("Unable to parse broker name as a base 10 number.") from None
+    broker_id = java_whole(name)
+    if broker_id is None:
+        raise RefusedChange("Unable to parse broker name as a base 10 number.")
     if broker_id < 0:
         raise RefusedChange("Invalid negative broker ID.")
 

@@ -57,6 +57,15 @@ def test_what_concerns_this_broker_alone_never_reaches_the_controller(rig: Handl
     assert rig.services.loggers.levels()["barnabas"] == "DEBUG"
 
 
+@pytest.mark.parametrize("name", [" 1", "1\n", "0_1", "\U0001d7cf", "4294967297"])
+@pytest.mark.parametrize("kind", [BROKER, LOGGER])
+def test_a_name_in_which_java_reads_no_number_is_no_node(rig: HandlerRig, kind: int, name: str) -> None:
+    (outcome,) = ask(rig, change((kind, name, []))).responses
+    assert outcome.error_code == ErrorCode.INVALID_REQUEST
+    assert outcome.error_message == f"Node id must be an integer, but it is: {name}"
+    assert rig.peer.requests == []
+
+
 def test_levels_are_changed_all_or_none_and_not_only_to_see(rig: HandlerRig) -> None:
     bad = change((LOGGER, "1", [put("barnabas", "DEBUG"), put("nobody", "INFO")]))
     assert outcomes(ask(rig, bad)) == [(LOGGER, "1", ErrorCode.INVALID_CONFIG)]

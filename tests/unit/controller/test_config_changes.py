@@ -101,6 +101,23 @@ def test_only_to_see_decides_the_same_and_writes_nothing() -> None:
     assert decision.response == decide(image(), *asked).response
 
 
+@pytest.mark.parametrize("name", [" 1", "1\n", "0_1", "4294967297"])
+def test_a_broker_whose_name_java_cannot_read_gets_no_configs(name: str) -> None:
+    """Apache Kafka's controllers end where they replay such a name."""
+    decision = decide(image(), change(BROKER, name, ("log.retention.ms", SET, "6")))
+    sentence = "Unable to parse broker name as a base 10 number."
+    assert decision.response == [ConfigChangeResult(BROKER, name, ErrorCode.INVALID_REQUEST, sentence)]
+    assert written(decision) == {}
+
+
+def test_a_brokers_name_may_be_written_as_java_reads_it() -> None:
+    decision = decide(image(), change(BROKER, "+\u0662", ("log.retention.ms", SET, "6")))
+    sentence = "No node with id 2 found."
+    assert decision.response == [
+        ConfigChangeResult(BROKER, "+\u0662", ErrorCode.BROKER_ID_NOT_REGISTERED, sentence)
+    ]
+
+
 def test_what_a_topic_inherits_counts_in_its_relations() -> None:
     before = image(stored(BROKER, "", "log.cleaner.max.compaction.lag.ms", "100"))
     (outcome,) = decide(before, change(TOPIC, "t", ("min.compaction.lag.ms", SET, "200"))).response

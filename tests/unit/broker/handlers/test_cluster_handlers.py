@@ -221,6 +221,8 @@ def test_a_brokers_configs_and_the_clusters_defaults(rig: HandlerRig) -> None:
             "Unexpected broker id, expected 1 or empty string, but received 2",
         ),
         (4, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
+        (4, " 1", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is:  1"),
+        (8, "0_1", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: 0_1"),
         (8, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
         (8, "2", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 but received 2"),
         (16, "", ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
