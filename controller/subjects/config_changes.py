@@ -20,8 +20,10 @@ and nobody else may lead it. (Apache Kafka forgets them too, and only an unclean
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
-from config.catalogue import BROKER, TOPIC
+from config.catalogue import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from config.definition import Definition
 from config.errors import ConfigError, RefusedChange
 from config.limits import CONFIG_VALUE_LENGTH, METADATA_RECORDS_PER_REQUEST
@@ -45,6 +47,15 @@ from protocol.metadata_log.cluster import ConfigRecord
 from protocol.metadata_log.topics import ClearElrRecord, PartitionChangeRecord
 
 __all__ = ["alter_configs"]
+
+_KNOWN: Final[Mapping[int, Mapping[str, Definition]]] = MappingProxyType(
+    {
+        ConfigResourceType.TOPIC: TOPIC,
+        ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS,
+        ConfigResourceType.GROUP: GROUP,
+    }
+)
+"""The configs of the types of resources that have no others. A broker may have those of its plug-ins."""
 
 
 def alter_configs(
@@ -117,7 +128,7 @@ def _alter(
     judge: Judge,
 ) -> list[Message]:
     kind, name = resource.kind, resource.name
-    before = image.configs.of(kind, name)
+    before = _stored(image, kind, name)
     altered = _altered(resource, before)
     gone = [key for key in before if key not in altered] if resource.replaces else []
     _check_min_insync_replicas(image, kind, name, altered, gone)
@@ -150,6 +161,14 @@ def _alter(
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
         for key, value in [*written.items(), *((key, None) for key in gone)]
     ]
+
+
+def _stored(image: ClusterImage, kind: int, name: str) -> Mapping[str, str]:
+    """The configs that are set for the resource. Those of a name that this release does not know are passed
+    over: another release has stored them, they stay in the image, and they forbid no other change."""
+    stored = image.configs.of(kind, name)
+    known = _KNOWN.get(kind)
+    return stored if known is None else {key: value for key, value in stored.items() if key in known}
 
 
 def _differing(altered: Mapping[str, str | None], before: Mapping[str, str]) -> dict[str, str | None]:

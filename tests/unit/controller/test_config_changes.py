@@ -94,6 +94,26 @@ def test_a_replacement_takes_away_what_it_does_not_name() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "unknown", "known", "value"),
+    [
+        (TOPIC, "t", "message.format.version", "retention.ms", "7"),
+        (TOPIC, "t", "message.timestamp.difference.max.ms", "retention.ms", "7"),
+        (GROUP, "g", "a.config.of.tomorrow", "share.isolation.level", "read_committed"),
+        (CLIENT_METRICS, "m", "a.config.of.tomorrow", "interval.ms", "1000"),
+    ],
+)
+def test_what_another_release_has_stored_stays_and_forbids_no_change(
+    kind: int, name: str, unknown: str, known: str, value: str
+) -> None:
+    before = image(stored(kind, name, unknown, "3.0"))
+    for asked in (change(kind, name, (known, SET, value)), replaced_by(kind, name, {known: value})):
+        assert written(decide(before, asked)) == {(kind, name, known): value}
+    assert written(decide(before, change(kind, name, (unknown, DELETE, None)))) == {}
+    (refused,) = decide(before, change(kind, name, (unknown, SET, "3.1"))).response
+    assert refused.error in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST)
+
+
 def test_only_to_see_decides_the_same_and_writes_nothing() -> None:
     asked = (change(TOPIC, "t", ("retention.ms", SET, "5")), change(TOPIC, "t", ("retention.ms", SET, "x")))
     decision = decide(image(), *asked, validate_only=True)
