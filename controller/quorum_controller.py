@@ -481,6 +481,7 @@ class QuorumController:
                     image,
                     request,
                     cluster_id=self.cluster_id,
+                    kraft_version=self.log.kraft_version,
                     has_session=has_session,
                     next_offset=self.log.end_offset,
                     tells_clean_shutdown=version >= CLEAN_SHUTDOWN_SINCE,

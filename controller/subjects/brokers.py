@@ -26,7 +26,7 @@ from typing import Final
 
 from controller.metadata.image.brokers import BrokerRegistration, VersionRange, is_reserved_directory
 from controller.metadata.image.cluster_image import ClusterImage
-from controller.metadata.image.features import METADATA_VERSION, FeaturesImage
+from controller.metadata.image.features import KRAFT_VERSION, METADATA_VERSION
 from controller.metadata.metadata_version import CORDONED_LEVEL, DIRECTORIES_LEVEL
 from controller.subjects.leadership import LeadershipRules
 from controller.subjects.partitions import (
@@ -88,12 +88,14 @@ def register_broker(
     request: BrokerRegistrationRequest,
     *,
     cluster_id: str,
+    kraft_version: int,
     has_session: bool,
     next_offset: int,
     tells_clean_shutdown: bool,
     rules: LeadershipRules,
 ) -> Decision[BrokerRegistrationResponse]:
-    """next_offset: the offset of the first record that this decision returns. has_session: the broker of this
+    """kraft_version: the one in force, which is in the log and not in the image. next_offset: the offset of
+    the first record that this decision returns. has_session: the broker of this
     id that is registered now is alive. tells_clean_shutdown: the version of the request can name the broker
     epoch before a clean shutdown (KIP-966).
 
@@ -101,6 +103,7 @@ def register_broker(
     """
     existing = image.brokers.get(request.broker_id)
     _check_registration(image, request, existing, cluster_id, has_session)
+    _check_features({**image.features.levels, KRAFT_VERSION: kraft_version}, request)
     same = existing is not None and existing.incarnation_id == request.incarnation_id
     records: list[Message] = []
     if not same:
@@ -165,20 +168,19 @@ def _check_registration(
         )
     if image.features.metadata_version >= DIRECTORIES_LEVEL:
         _check_directories(image, request)
+
+
+def _check_features(finalized: Mapping[str, int], request: BrokerRegistrationRequest) -> None:
+    """Checks that a broker can run the finalized feature levels (KIP-584). Raises what Kafka answers
+    otherwise."""
     offered = {
         f.name: VersionRange(f.min_supported_version, f.max_supported_version) for f in request.features
     }
-    _check_features(image.features, offered)
-
-
-def _check_features(features: FeaturesImage, offered: Mapping[str, VersionRange]) -> None:
-    """Checks that a broker can run the finalized feature levels (KIP-584). Raises what Kafka answers
-    otherwise."""
     if METADATA_VERSION not in offered:
         raise ControllerError(
             ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'"
         )
-    for name, level in features.levels.items():
+    for name, level in finalized.items():
         known = offered.get(name, VersionRange(0, 0))
         if not known.covers(level):
             raise ControllerError(

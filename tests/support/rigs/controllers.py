@@ -13,7 +13,12 @@ from config.loading import default_settings, layered, load, one_node_defaults
 from controller.format import Formatter, read_bootstrap_records
 from controller.handler_table import controller_handlers
 from controller.metadata.image.brokers import BrokerEndpoint
-from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION, TRANSACTION_VERSION
+from controller.metadata.image.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    TRANSACTION_VERSION,
+)
 from controller.metadata.log_opening import open_replica, raft_config
 from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.quorum_controller import QuorumController
@@ -280,6 +285,7 @@ def registration(
         "listeners": [BrokerRegistrationRequest.Listener(name="PLAINTEXT", host="h", port=9000 + broker_id)],
         "features": [
             feature("metadata.version", 30, 30),
+            feature(KRAFT_VERSION, 0, 1),
             feature(ELIGIBLE_LEADER_REPLICAS, 0, 1),
             feature(GROUP_VERSION, 0, 1),
             feature(TRANSACTION_VERSION, 0, 2),

@@ -526,6 +526,21 @@ def test_a_broker_is_forgotten_and_may_come_again() -> None:
     assert fixture.register(2, incarnation=b"i" * 16).error_code == 0, "there is no session in the way"
 
 
+def test_a_broker_that_cannot_run_the_quorum_s_own_version_is_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    without = [feature for feature in offers(7, 30) if feature.name != "kraft.version"]
+    assert with_static_voters().register(2, features=without).error_code == ErrorCode.NONE
+    fixture = ControllerFixture()
+    assert fixture.log.kraft_version == 1
+    assert fixture.register(2, features=without).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert (
+        "the broker does not support finalized version 1 of kraft.version. The broker wants a version "
+        "between 0 and 0, inclusive." in caplog.text
+    )
+    assert 2 not in fixture.controller.image.brokers.by_id
+
+
 def test_the_quorum_s_own_version_is_raised_in_the_log() -> None:
     fixture = with_static_voters()
     fixture.bring_up(1, features=offers(7, 30))
