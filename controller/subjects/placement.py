@@ -211,16 +211,15 @@ def place_replicas(
 
     Raises INVALID_REPLICATION_FACTOR where Kafka does, with its sentences.
     """
-    unable = f"Unable to replicate the partition {replication_factor} time(s): "
     if all(broker.fenced for broker in brokers):
         raise ControllerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{unable}All brokers are currently fenced, or have all their log directories cordoned.",
+            "All brokers are currently fenced, or have all their log directories cordoned.",
         )
     if replication_factor > len(brokers):
         raise ControllerError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{unable}The target replication factor of {replication_factor} cannot be reached because only "
+            f"The target replication factor of {replication_factor} cannot be reached because only "
             f"{len(brokers)} broker(s) are registered or some brokers have all their log directories "
             "cordoned.",
         )

@@ -220,7 +220,11 @@ def _replicas(
         )
     factor = topic.replication_factor
     factor = rules.default_replication_factor if factor == UNSET else factor
-    return place(image, _partition_count(topic, rules), factor, random_source)
+    try:
+        return place(image, _partition_count(topic, rules), factor, random_source)
+    except ControllerError as fault:
+        sentence = f"Unable to replicate the partition {factor} time(s): {fault.message}"
+        raise ControllerError(fault.code, sentence) from fault
 
 
 def _assigned(image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic) -> list[list[int]]:

@@ -9,6 +9,7 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.unregister_broker import UnregisterBrokerRequest
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from tests.support.rigs.controllers import ControllerFixture
@@ -130,6 +131,16 @@ def test_a_fault_is_named_in_kafkas_words(
     end = fixture.log.end_offset
     assert grow(fixture, wanted, validate_only=validate_only) == [(wanted[0], code, sentence)]
     assert fixture.log.end_offset == end
+
+
+def test_too_few_brokers_are_named_without_what_createtopics_says_before(fixture: ControllerFixture) -> None:
+    fixture.call(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=2))
+    fixture.call(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=3))
+    too_few = (
+        "The target replication factor of 2 cannot be reached because only 1 broker(s) are registered or "
+        "some brokers have all their log directories cordoned."
+    )
+    assert grow(fixture, ("pair", 2, None)) == [("pair", ErrorCode.INVALID_REPLICATION_FACTOR, too_few)]
 
 
 def test_a_trial_writes_nothing(fixture: ControllerFixture) -> None:

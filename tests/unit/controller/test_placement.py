@@ -72,6 +72,5 @@ def test_a_cluster_of_fenced_brokers_takes_nothing() -> None:
         place_replicas([UsableBroker(1, None, True)], 1, 1, SeededRandomSource())
     assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
     assert caught.value.message == (
-        "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their "
-        "log directories cordoned."
+        "All brokers are currently fenced, or have all their log directories cordoned."
     )
