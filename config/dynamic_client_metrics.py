@@ -48,6 +48,7 @@ def validate_client_metrics(overrides: Mapping[str, str]) -> None:
 def _compiles(expression: str) -> bool:
     try:
         re.compile(expression)
-    except re.error:
+    except (re.error, ValueError, OverflowError, RecursionError):
+        # The last three are for flags that contradict each other, large repetitions and deep groups.
         return False
     return True

@@ -138,6 +138,17 @@ def test_a_brokers_name_may_be_written_as_java_reads_it() -> None:
     ]
 
 
+@pytest.mark.parametrize("expression", ["(" * 30_000, "a{99999999999999999999}", "(?a)(?u)a"])
+def test_an_expression_that_is_none_refuses_its_subscription_and_no_other(expression: str) -> None:
+    decision = decide(
+        image(),
+        change(CLIENT_METRICS, "bad", ("match", SET, f"client_id={expression}")),
+        change(CLIENT_METRICS, "good", ("match", SET, "client_id=a.*")),
+    )
+    assert [outcome.error for outcome in decision.response] == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
+    assert written(decision) == {(CLIENT_METRICS, "good", "match"): "client_id=a.*"}
+
+
 def test_what_a_topic_inherits_counts_in_its_relations() -> None:
     before = image(stored(BROKER, "", "log.cleaner.max.compaction.lag.ms", "100"))
     (outcome,) = decide(before, change(TOPIC, "t", ("min.compaction.lag.ms", SET, "200"))).response
