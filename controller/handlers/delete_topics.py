@@ -32,8 +32,8 @@ def handle(
     services: ControllerServices, context: RequestContext, request: DeleteTopicsRequest
 ) -> Pending[DeleteTopicsResponse] | DeleteTopicsResponse:
     if context.version >= IDS_SINCE:
-        names = [state.name for state in request.topics if state.name is not None]
-        ids = [state.topic_id for state in request.topics if state.topic_id != ZERO_UUID]
+        names = [each.name for each in request.topics if each.name is not None and each.topic_id == ZERO_UUID]
+        ids = [each.topic_id for each in request.topics if each.name is None and each.topic_id != ZERO_UUID]
     else:
         names, ids = list(request.topic_names), []
     if not services.controller.deletes_topics:
@@ -43,10 +43,6 @@ def handle(
     if names_too_much(request):
         return delete_topics_refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     refused = _contradictions(request) if context.version >= IDS_SINCE else []
-    wrong_names = {result.name for result in refused if result.name is not None}
-    wrong_ids = {result.topic_id for result in refused}
-    names = [name for name in names if name not in wrong_names]
-    ids = [topic_id for topic_id in ids if topic_id not in wrong_ids]
     results = [*refused, *_repeated(names, ids)]
     wanted = _resolve(services, context, names, ids, results)
 

@@ -293,6 +293,22 @@ def test_contradictory_deletions_are_refused(fixture: ControllerFixture) -> None
     assert list(fixture.controller.image.topics.by_name) == ["a"]
 
 
+def test_a_contradictory_entry_takes_nothing_from_another_of_its_name_or_id(
+    fixture: ControllerFixture,
+) -> None:
+    a, b = (each.topic_id for each in create(fixture, topic("a"), topic("b")))
+    both = "You may not specify both topic name and topic id."
+    assert sorted(
+        delete(fixture, State("a", a), State("a"), State("b", b), State(None, b)), key=lambda each: each[2]
+    ) == [
+        ("b", b, 0, None),
+        ("a", a, 0, None),
+        ("a", a, 42, both),
+        ("b", b, 42, both),
+    ]
+    assert not fixture.controller.image.topics.by_name
+
+
 def test_an_older_client_deletes_by_name(fixture: ControllerFixture) -> None:
     create(fixture, topic("a"))
     request = DeleteTopicsRequest(topic_names=["a", "nosuch"], timeout_ms=30_000)
