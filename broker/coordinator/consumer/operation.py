@@ -13,6 +13,7 @@ import msgspec
 
 from broker.coordinator.ports import CurrentTime
 from broker.coordinator.runtime.result import CoordinatorRecord
+from config.values import trimmed
 from protocol.errors import ErrorCode
 from protocol.primitives import Uuid
 
@@ -110,7 +111,7 @@ def _clamped(settings: ConsumerGroupSettings, overrides: Mapping[str, str], name
         return value
     least: int = getattr(settings, f"group_consumer_min_{name}")
     most: int = getattr(settings, f"group_consumer_max_{name}")
-    return max(least, min(most, int(text)))
+    return max(least, min(most, int(trimmed(text))))
 
 
 class RebalanceTime(NamedTuple):

@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from broker.coordinator.consumer.consumer_group_records import member_record
+from broker.coordinator.consumer.operation import ConsumerGroupSettings, group_times
 from broker.coordinator.group_coordinator import GROUP_TOPIC
 from broker.coordinator.group_operation import GroupSettings
 from broker.coordinator.offsets.fetch import FetchedGroup
 from broker.coordinator.runtime.batches import coordinator_batch
+from config.dynamic_groups import validate_group_config
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -19,6 +21,7 @@ from protocol.messages.consumer_group_heartbeat import (
 )
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.values import uuid_from_text
+from tests.support.rigs.controllers import one_node_config
 from tests.support.rigs.group_world import GroupWorld, now
 
 SESSION_MS = 45_000
@@ -65,6 +68,12 @@ def fetched(world: GroupWorld, member: tuple[str | None, int] = (None, -1)) -> F
         world.groups.fetch_offsets("g", [("t", [0])], require_stable=False, member=member)
     )
     return group
+
+
+def test_a_time_that_is_set_for_a_group_is_trimmed_as_java_trims_it() -> None:
+    overrides = {"consumer.session.timeout.ms": "\x0150000\0"}
+    validate_group_config(overrides, one_node_config())
+    assert group_times(ConsumerGroupSettings(), overrides).session_timeout_ms == 50_000
 
 
 def test_a_member_joins_and_is_described_listed_and_loaded() -> None:
