@@ -312,12 +312,15 @@ class AppendQueue:
         return [each for each in groups if each[1]]
 
     def _is_beyond(self, segment: Segment, position: int, roll_timestamp: int, each: PreparedAppend) -> bool:
-        """Whether a batch that would begin at `position` belongs to the next segment."""
-        return position > 0 and (
-            position + each.size_bytes > self._log.config.segment_bytes
-            or each.max_timestamp > roll_timestamp
-            or each.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-            or segment.is_full
+        """Whether a batch that would begin at `position` belongs to the next segment. A batch of any size and
+        age may be the first of a segment, but not one whose offset its indexes cannot hold."""
+        return each.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET or (
+            position > 0
+            and (
+                position + each.size_bytes > self._log.config.segment_bytes
+                or each.max_timestamp > roll_timestamp
+                or segment.is_full
+            )
         )
 
     def commit(self, prepared: Sequence[PreparedAppend]) -> list[AppendResult]:

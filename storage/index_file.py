@@ -55,6 +55,14 @@ class IndexLost(FileNotFoundError):
         super().__init__(errno.ENOENT, "An index is not as it was written", path)
 
 
+class OffsetOverflow(OSError):
+    """An index cannot hold the place of a batch: its offset is too far above the segment's base offset. Such
+    a segment cannot be used."""
+
+    def __init__(self, path: str, offset: int) -> None:
+        super().__init__(errno.EOVERFLOW, f"Offset {offset} is too large for this segment", path)
+
+
 class IndexFile:
     """Entries by number: those in the file first, then the ones that wait in memory."""
 

@@ -15,10 +15,11 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from struct import Struct
+from struct import error as struct_error
 from typing import Final, TypeAlias
 
 from config.ports import Files
-from storage.index_file import IndexFile
+from storage.index_file import IndexFile, OffsetOverflow
 
 ENTRY_BYTES: Final = 8
 
@@ -60,9 +61,14 @@ class OffsetIndex:
         return self._file.count
 
     def append(self, offset: int, position: int) -> None:
-        """Adds an entry. `offset` is the last one of the batch that starts at `position`."""
+        """Adds an entry. `offset` is the last one of the batch that starts at `position`. Raises
+        OffsetOverflow."""
         relative = offset - self.base_offset
-        self._file.append(_ENTRY.pack(relative, position))
+        try:
+            entry = _ENTRY.pack(relative, position)
+        except struct_error:
+            raise OffsetOverflow(self._file.path, offset) from None
+        self._file.append(entry)
         if relative < self._page_limit:
             self._page_limit = relative
 
@@ -117,11 +123,13 @@ class OffsetIndex:
         self._forget_pages()
 
     def remake(self, entries: list[tuple[int, int]]) -> None:
-        """Replaces all entries by these pairs of offset and position."""
+        """Replaces all entries by these pairs of offset and position. Raises OffsetOverflow."""
         base_offset = self.base_offset
-        self._file.remake(
-            b"".join([_ENTRY.pack(offset - base_offset, position) for offset, position in entries])
-        )
+        try:
+            data = b"".join([_ENTRY.pack(offset - base_offset, position) for offset, position in entries])
+        except struct_error:
+            raise OffsetOverflow(self._file.path, entries[-1][0]) from None
+        self._file.remake(data)
         self._forget_pages()
 
     def reset(self) -> None:

@@ -388,9 +388,11 @@ class PartitionLog:
     def roll(self, now_ms: int) -> None:
         """Begins a new segment at the log end, unless the active one is empty. Raises LogStorageError."""
         truncation.finish(self)
+        if self.segments.active.size_bytes:
+            self._begin_segment(now_ms)
+
+    def _begin_segment(self, now_ms: int) -> None:
         segments = self.segments
-        if segments.active.size_bytes == 0:
-            return
         disk = self.appends.disk
         now_ns = disk.now_ns
         began_ns = now_ns()
@@ -498,7 +500,7 @@ class PartitionLog:
         """Begins a new active segment for a batch that does not fit into the present one."""
         if size_bytes > self.config.segment_bytes:
             raise too_large_for_segment(self, size_bytes)
-        self.roll(now_ms)
+        self._begin_segment(now_ms)  # the present one may be empty, and begin too far below the log's end
         return self.segments.active
 
 

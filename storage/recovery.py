@@ -58,7 +58,7 @@ from storage.leftovers import tidy
 from storage.loaded_log import LoadedLog, RecoveredLog
 from storage.loaded_producers import load_producers
 from storage.producer_state import ProducerState
-from storage.segment import Segment
+from storage.segment import MAX_RELATIVE_OFFSET, Segment
 from storage.stored_batches import Note, nothing, stored_batches
 from storage.time_index import NO_TIMESTAMP
 from storage.transaction_index import AbortedTransaction
@@ -343,6 +343,8 @@ class _Scan:
         next_offset = behind[0].base_offset
         if end_offset >= next_offset or next_offset <= self._cleaned_offset:
             return False
+        if not segment.size_bytes and next_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            return False  # no segment holds so many offsets: a follower's first batch was too far away for it
         if next_offset <= read_compaction_marker(self._files, self._directory):
             return False
         self._judge_valid_behind(segment, segment.size_bytes, end_offset, behind)

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from struct import Struct
+from struct import error as struct_error
 from typing import Final
 
 from config.ports import Files
-from storage.index_file import IndexFile
+from storage.index_file import IndexFile, OffsetOverflow
 
 ENTRY_BYTES: Final = 12
 NO_TIMESTAMP: Final = -1
@@ -57,9 +58,13 @@ class TimeIndex:
         return [(timestamp, self.base_offset + relative) for timestamp, relative in _ENTRY.iter_unpack(data)]
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry if its timestamp is above the last one's."""
+        """Adds an entry if its timestamp is above the last one's. Raises OffsetOverflow."""
         if timestamp > (self._last or self.last())[0]:
-            self._file.append(_ENTRY.pack(timestamp, offset - self.base_offset))
+            try:
+                entry = _ENTRY.pack(timestamp, offset - self.base_offset)
+            except struct_error:
+                raise OffsetOverflow(self._file.path, offset) from None
+            self._file.append(entry)
             self._last = (timestamp, offset)
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
@@ -77,11 +82,13 @@ class TimeIndex:
         self._last = None
 
     def remake(self, entries: list[tuple[int, int]]) -> None:
-        """Replaces all entries by these pairs of timestamp and offset."""
+        """Replaces all entries by these pairs of timestamp and offset. Raises OffsetOverflow."""
         base_offset = self.base_offset
-        self._file.remake(
-            b"".join([_ENTRY.pack(timestamp, offset - base_offset) for timestamp, offset in entries])
-        )
+        try:
+            data = b"".join([_ENTRY.pack(timestamp, offset - base_offset) for timestamp, offset in entries])
+        except struct_error:
+            raise OffsetOverflow(self._file.path, entries[-1][1]) from None
+        self._file.remake(data)
         self._last = None
 
     def reset(self) -> None:

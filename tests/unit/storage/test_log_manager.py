@@ -19,7 +19,14 @@ from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.meta_properties import MetaProperties, encode_meta_properties
 from storage.partition_log import PartitionLog
-from tests.support.rigs.log_rig import NOW_MS, TOPIC_ID, client_batch, everything, offsets_of
+from tests.support.rigs.log_rig import (
+    NOW_MS,
+    TOPIC_ID,
+    client_batch,
+    everything,
+    leader_batch,
+    offsets_of,
+)
 from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce, RunsLater
 
 DAY_MS = 86_400_000
@@ -192,6 +199,21 @@ def test_a_log_that_cannot_be_opened_is_offline_alone() -> None:
     with pytest.raises(LogStorageError, match="is there and cannot be used"):
         manager.create("t", 1, TOPIC_ID, LogConfig())
     fill(manager.logs["t", 0])
+
+
+def test_a_segment_with_offsets_beyond_its_indexes_makes_its_log_offline_alone() -> None:
+    world = World()
+    manager = world.started()
+    fill(manager.create("orders", 0, TOPIC_ID, LogConfig()))
+    far = manager.create("orders", 1, TOPIC_ID, LogConfig())
+    file = world.memory.open(far.active.log.path, write=True)
+    file.write([leader_batch(3_000_000_000 + number, bytes(3_000)) for number in range(3)], 0)
+    file.close()
+    world.memory.kill_process()
+    manager = world.started()
+    assert list(manager.logs) == [("orders", 0)]
+    assert "Offset 3000000002 is too large for this segment" in manager.offline["orders", 1]
+    manager.shut_down()
 
 
 def test_deletion_is_a_rename_now_and_a_removal_later() -> None:

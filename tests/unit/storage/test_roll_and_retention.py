@@ -118,6 +118,44 @@ def test_rolls_before_an_offset_does_not_fit_into_an_index() -> None:
     assert len(offsets_of(everything(rig.log))) == 3
 
 
+FAR = 3_000_000_000
+
+
+def copied_from(base_offset: int) -> list[bytes]:
+    """Batches with which indexes get entries."""
+    return [leader_batch(base_offset + number, b"v", timestamp=NOW_MS + number) for number in range(20)]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_empty_segment_takes_no_batch_that_its_indexes_cannot_hold(waits: bool, is_clean: bool) -> None:
+    """A follower that begins anew may get batches from far above the beginning of its empty log."""
+    rig = LaneRig(index_interval_bytes=0, flush_messages=1 if waits else 1 << 40)
+    batches = copied_from(FAR)
+    for batch in batches:
+        rig.log.append_as_follower(batch, NOW_MS)
+        rig.run()
+    assert bases(rig) == [0, FAR]
+    assert everything(rig.log) == b"".join(batches)
+    if is_clean:
+        rig.close()
+    rig.reopen(is_clean=is_clean)
+    assert (bases(rig), rig.problems) == ([0, FAR], ())
+    assert everything(rig.log) == b"".join(batches)
+    assert found_since(rig.log, NOW_MS + 7) == (NOW_MS + 7, FAR + 7, 0)
+
+
+def test_a_leader_begins_a_segment_where_a_cut_has_left_an_empty_one_far_below() -> None:
+    rig = LogRig()
+    rig.log.append_as_follower(copied_from(FAR)[0], NOW_MS)
+    rig.log.truncate_to(FAR - 5, now_ms=NOW_MS)
+    assert bases(rig) == [0]
+    assert [rig.append(b"v"), rig.append(b"w")] == [FAR - 5, FAR - 4]
+    assert bases(rig) == [0, FAR - 5]
+    assert offsets_of(everything(rig.log)) == [(FAR - 5, FAR - 5), (FAR - 4, FAR - 4)]
+    rig.close()
+
+
 def test_jitter_rolls_earlier_never_later() -> None:
     rig = LogRig()
     rig.configure(segment_ms=1000, segment_jitter_ms=500)
