@@ -66,7 +66,7 @@ class OffsetOverflow(OSError):
 class IndexFile:
     """Entries by number: those in the file first, then the ones that wait in memory."""
 
-    __slots__ = ("_file", "_files", "_pending", "_written", "entry_bytes", "path")
+    __slots__ = ("_file", "_files", "_pending", "_written", "entry_bytes", "has_changed", "path")
 
     def __init__(self, files: Files, path: str, entry_bytes: int, *, fresh: bool) -> None:
         self.path = path
@@ -76,6 +76,8 @@ class IndexFile:
         self._pending = bytearray()
         self._written = 0 if fresh else -1
         """The number of bytes of entries in the file; -1 until it has been looked at."""
+        self.has_changed = False
+        """Whether this process has changed the file. It may not be on the disk then."""
 
     @property
     def count(self) -> int:
@@ -134,6 +136,7 @@ class IndexFile:
             return
         kept = self.entries(0, count)
         self.close()
+        self.has_changed = True
         self._files.unlink(self.path)
         self._pending = bytearray(kept)
         self._written = 0
@@ -148,6 +151,7 @@ class IndexFile:
         if written and file.size() < written:
             self.close()
             raise IndexLost(self.path)
+        self.has_changed = True
         write_fully(file, (bytes(self._pending),), waiting, written, self.path)
         self._written = written + waiting
         self._pending.clear()
@@ -165,6 +169,7 @@ class IndexFile:
 
     def note_written(self, tail: FileTail) -> None:
         """A helper thread has written this tail to the file."""
+        self.has_changed |= bool(tail.data)
         self._written = tail.end
         self._pending.clear()
         self.close()
@@ -177,6 +182,7 @@ class IndexFile:
     def remake(self, entries: bytes) -> None:
         """Replaces all entries, in a new file. While the disk refuses them they wait in memory."""
         self.close()
+        self.has_changed = True
         self._pending = bytearray(entries)
         self._written = 0
         try:
@@ -191,6 +197,7 @@ class IndexFile:
         self._pending.clear()
         self._written = 0
         if self._files.exists(self.path) and self._files.status(self.path).size_bytes:
+            self.has_changed = True
             self._opened().truncate(0)
             self.close()
 

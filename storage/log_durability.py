@@ -22,9 +22,8 @@ from storage.file_io import sync_files
 from storage.file_names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
     segment_file,
 )
 from storage.leader_epochs import LeaderEpochs
@@ -65,7 +64,6 @@ class LogDurability:
         "recovery_point",
         "snapshot_offsets",
         "truncation_marker",
-        "was_synced",
     )
 
     def __init__(
@@ -89,9 +87,6 @@ class LogDurability:
         """The content of `cut-below-checkpoint` in the log's directory, if the file is there."""
         self.has_unsynced_truncation = False
         """Whether a power cut may bring back what was truncated."""
-        self.was_synced = False
-        """Whether a sync of this process has succeeded. Then what an earlier process did to the files is on
-        the disk too."""
         self._max_checkpointed_offset: MaxCheckpointedOffset = not_checkpointed
         self._flushed_ms = 0
         self._durable_names = -1
@@ -127,9 +122,8 @@ class LogDurability:
             if segment.base_offset <= up_to_offset:
                 paths.append(segment.path(LOG_SUFFIX))
                 if segment.is_sealed:
-                    paths += [segment.path(OFFSET_INDEX_SUFFIX), segment.path(TIME_INDEX_SUFFIX)]
-                    if segment.transaction_index.has_file:
-                        paths.append(segment.transaction_index.path)
+                    # Whether there is a .txnindex need not be known: another process may have made it.
+                    paths += [segment.path(suffix) for suffix in SEGMENT_SUFFIXES[1:]]
         name_changes = segments.name_changes
         directories = [segments.directory] if name_changes > self._durable_names else []
         if self._has_new_directory:
@@ -149,7 +143,6 @@ class LogDurability:
         if self._leader_epochs.has_failed:
             return
         self._durable_names = max(self._durable_names, name_changes)
-        self.was_synced = True
         if segments.truncations == truncations and segments.unfinished_cut is None:
             self._has_new_directory = False
             self.has_unsynced_truncation = False

@@ -170,7 +170,7 @@ class LogManager:
         do this at once."""
         try:
             log.close()
-            if log.recovery_point < log.log_end_offset or self._may_have_unsynced_truncation(key, log):
+            if self._may_be_unsynced(key, log):
                 log.flush()
             if log.log_end_offset and log.log_end_offset not in log.durability.snapshot_offsets:
                 log.durability.write_snapshot()
@@ -179,13 +179,17 @@ class LogManager:
             _logger.error("%s", error)
             failed[self._hosted.homes[key].path] = None
 
-    def _may_have_unsynced_truncation(self, key: tuple[str, int], log: PartitionLog) -> bool:
-        """Whether this process has, or an earlier one may have and died before the sync. Truncated records
-        must not come back under the mark of a clean shutdown, which makes the next start believe every
-        file."""
-        durability = log.durability
-        is_unknown = not durability.was_synced and not self._hosted.homes[key].had_clean_shutdown
-        return is_unknown or durability.has_unsynced_truncation
+    def _may_be_unsynced(self, key: tuple[str, int], log: PartitionLog) -> bool:
+        """Whether something of a closed log may not be on the disk, because of this process or of an earlier
+        one that has died. The mark of a clean shutdown makes the next start believe every file: truncated
+        records must not come back under it, and the indexes of the active segment, which no sync has included
+        until now, must not be older than the records."""
+        return (
+            log.recovery_point < log.log_end_offset
+            or log.durability.has_unsynced_truncation
+            or log.active.has_changed_indexes
+            or not self._hosted.homes[key].had_clean_shutdown
+        )
 
     def _end_in_order(self, directory: LogDirectory, broker_epoch: int, *, is_clean: bool) -> None:
         try:

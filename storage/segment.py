@@ -234,6 +234,12 @@ class Segment:
             self.transaction_index.note_written(tail)
         self.is_sealed = True
 
+    @property
+    def has_changed_indexes(self) -> bool:
+        """Whether this process has changed an index file."""
+        indexes = (self.offset_index.file, self.time_index.file, self.transaction_index)
+        return any(index.has_changed for index in indexes)
+
     def sync(self) -> None:
         """Syncs the log file and its sealed indexes, and waits for it. It is not called on the loop."""
         self.log.file().fdatasync()

@@ -37,7 +37,7 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Entries ascend by last offset. Methods that touch the file raise OSError."""
 
-    __slots__ = ("_entries", "_files", "_path", "_written_count")
+    __slots__ = ("_entries", "_files", "_path", "_written_count", "has_changed")
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -45,6 +45,8 @@ class TransactionIndex:
         self._entries: list[AbortedTransaction] | None = None
         """The entries; None while the file has not been read."""
         self._written_count = 0
+        self.has_changed = False
+        """Whether this process has changed the file."""
 
     @property
     def path(self) -> str:
@@ -94,6 +96,7 @@ class TransactionIndex:
         while entries and entries[-1].last_offset >= offset:
             entries.pop()
         if self._written_count > len(entries):
+            self.has_changed = True
             self._files.unlink(self._path)
             self._written_count = 0
             self.write()
@@ -111,6 +114,7 @@ class TransactionIndex:
 
     def note_written(self, tail: FileTail) -> None:
         self._written_count = tail.end // ENTRY_BYTES
+        self.has_changed = True
 
     def write(self) -> None:
         """Writes the entries that are only in memory to the file."""
@@ -118,11 +122,6 @@ class TransactionIndex:
         if tail is not None:
             tail.write(self._files)
             self.note_written(tail)
-
-    @property
-    def has_file(self) -> bool:
-        """Whether the file has entries that this process knows of."""
-        return self._written_count > 0
 
 
 def encode_entries(entries: list[AbortedTransaction]) -> bytes:

@@ -28,6 +28,7 @@ from tests.support.rigs.log_rig import (
     offsets_of,
 )
 from tests.support.rigs.storage_world import ManualClock, NoRandomSource, RunsAtOnce, RunsLater
+from tests.support.rigs.transactions import TransactionWriter
 
 DAY_MS = 86_400_000
 
@@ -85,6 +86,39 @@ def test_a_clean_end_and_a_quick_start() -> None:
     assert log is not None
     assert (log.topic_id, log.log_end_offset, log.high_watermark, log.recovery_point) == (TOPIC_ID, 3, 3, 3)
     assert len(everything(log)) > 0
+
+
+def test_indexes_are_synced_before_the_clean_mark_though_all_records_were() -> None:
+    world = World()
+    world.started().shut_down()
+    manager = world.started()
+    log = manager.create("orders", 0, TOPIC_ID, LogConfig(flush_messages=1))
+    writer = TransactionWriter(log)
+    writer.write(7)
+    writer.end(7, commit=False)
+    fill(log)
+    manager.housekeeping()
+    assert log.recovery_point == log.log_end_offset == 5
+    manager.shut_down()
+    world.memory.cut_power()
+    log = world.started().logs["orders", 0]
+    assert world.report.scanned_segments == 0
+    assert TransactionWriter(log).aborted() == [(7, 0)]
+    assert log.active.time_index.entries() == [(NOW_MS, 0)]
+
+
+def test_an_idle_log_is_not_synced_again_at_a_clean_end() -> None:
+    world = World()
+    manager = world.started()
+    fill(manager.create("orders", 0, TOPIC_ID, LogConfig()))
+    manager.shut_down()
+    faulty = FaultyFiles(world.memory)
+    world.files = faulty
+    manager = world.started()
+    syncs = Fault("fdatasync", number=10**9, path_part="orders-0")
+    faulty.faults = [syncs]
+    manager.shut_down()
+    assert syncs.seen == 0
 
 
 def test_after_a_kill_everything_is_looked_at() -> None:

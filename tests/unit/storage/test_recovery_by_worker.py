@@ -10,6 +10,7 @@ from storage.log_config import LogConfig
 from storage.memory_files import MemoryFiles
 from storage.recovery_job import LogToRecover, RecoverPlan, recover
 from tests.support.rigs.log_rig import NOW_MS, LogRig, found_since
+from tests.support.rigs.transactions import TransactionWriter
 
 
 def by_worker(rig: LogRig, recovery_point: int) -> RecoveredLog:
@@ -62,3 +63,28 @@ def test_indexes_that_were_made_again_are_synced_before_they_are_believed(has_wo
     found = found_since(rig.log, NOW_MS + 5)
     assert found is not None
     assert found[1] == 5
+
+
+@pytest.mark.parametrize("has_worker", [False, True])
+def test_aborted_transactions_that_were_found_again_are_synced_before_they_are_believed(
+    has_worker: bool,
+) -> None:
+    memory = MemoryFiles()
+    rig = LogRig(memory)
+    writer = TransactionWriter(rig.log)
+    writer.write(7)
+    writer.end(7, commit=False)
+    rig.log.roll(NOW_MS)
+    rig.append(b"v")
+    memory.kill_process()
+
+    recovered = by_worker(rig, 0) if has_worker else None
+    log = rig.reopen(is_clean=False, recovered=recovered)
+    log.flush()
+    rig.run_background_tasks()
+    assert log.recovery_point == 3
+    memory.cut_power()
+
+    log = rig.reopen(is_clean=False, recovery_point=3)
+    rig.commit_all()
+    assert TransactionWriter(log).aborted() == [(7, 0)]
