@@ -16,7 +16,7 @@ from typing import Final
 
 from config.limits import HELPER_THREADS
 from config.ports import Offload
-from storage.background_tasks import BackgroundTask
+from storage.background_tasks import BackgroundTask, TaskKind
 
 SideBySide = Callable[[Sequence[Callable[[], None]]], None]
 """Runs all calls and returns when the last has ended. They raise nothing."""
@@ -29,6 +29,20 @@ LANES_AT_ONCE: Final = HELPER_THREADS // 2
 example commits of the metadata log."""
 
 
+class _Given:
+    """A task that was given to the helper threads, and that may still wait for one of them."""
+
+    __slots__ = ("is_dropped", "task")
+
+    def __init__(self, task: BackgroundTask) -> None:
+        self.task = task
+        self.is_dropped = False
+
+    def call(self) -> object:
+        """Runs the task in a helper thread, unless it was dropped before."""
+        return None if self.is_dropped else self.task.call()
+
+
 class BackgroundTaskLanes:
     """The tasks that are running, and those that wait for their lane. All calls come from the loop."""
 
@@ -38,8 +52,8 @@ class BackgroundTaskLanes:
         """on_failure: called with each background task that has failed."""
         self._offload = offload
         self._on_failure = on_failure
-        self._running: dict[str, BackgroundTask] = {}
-        """The task of each lane that a helper thread runs now."""
+        self._running: dict[str, _Given] = {}
+        """The task of each lane that a helper thread has."""
         self._queued: dict[str, deque[BackgroundTask]] = {}
         """The tasks that have not begun, by lane. The lanes stand in the order of their turns."""
 
@@ -51,6 +65,18 @@ class BackgroundTaskLanes:
         self._queued.setdefault(task.lane, deque()).append(task)
         self._fill()
 
+    def drop(self, lane: str, *kinds: TaskKind) -> None:
+        """Forgets the tasks of these kinds in one lane that have not begun. The end of one that runs already
+        is not told any more, and the next task of its lane waits for it."""
+        kept = deque(task for task in self._queued.get(lane, ()) if task.kind not in kinds)
+        if kept:
+            self._queued[lane] = kept
+        else:
+            self._queued.pop(lane, None)
+        given = self._running.get(lane)
+        if given is not None and given.task.kind in kinds:
+            given.is_dropped = True
+
     def _fill(self) -> None:
         while len(self._running) < LANES_AT_ONCE:
             lane = next((each for each in self._queued if each not in self._running), None)
@@ -60,10 +86,16 @@ class BackgroundTaskLanes:
             task = queue.popleft()
             if queue:
                 self._queued[lane] = queue
-            self._running[lane] = task
-            self._offload.submit(task.call, partial(self._ended, task))
+            given = self._running[lane] = _Given(task)
+            self._offload.submit(given.call, partial(self._ended, given))
 
-    def _ended(self, task: BackgroundTask, result: object) -> None:
+    def _ended(self, given: _Given, result: object) -> None:
+        if not given.is_dropped:
+            self._tell(given.task, result)
+        del self._running[given.task.lane]
+        self._fill()
+
+    def _tell(self, task: BackgroundTask, result: object) -> None:
         """Logs a failure. The next round of housekeeping tries again what can be tried again."""
         if isinstance(result, FileNotFoundError):
             _logger.info("No need to %s: %s", task, result)
@@ -75,13 +107,11 @@ class BackgroundTaskLanes:
             task.done()
         if isinstance(result, BaseException) and self._on_failure is not None:
             self._on_failure(task, result)
-        del self._running[task.lane]
-        self._fill()
 
     def take_unfinished(self) -> list[BackgroundTask]:
         """Removes and returns the tasks that are not known to have ended, in order. The helper threads have
         ended, and whether they ran them is not known. To run them again does no harm."""
-        unfinished = list(self._running.values())
+        unfinished = [given.task for given in self._running.values() if not given.is_dropped]
         for queue in self._queued.values():
             unfinished += queue
         self._running.clear()

@@ -333,7 +333,8 @@ class LogManager:
         directory = self.logs[key].directory
         self.moves.log_goes(key, kind)
         self.cleaner.forget(key)
-        self._background_tasks.drop(directory, TaskKind.WRITE, TaskKind.SYNC)
+        for tasks in (self._background_tasks, self._lanes):  # they would find the next log of that name
+            tasks.drop(directory, TaskKind.WRITE, TaskKind.SYNC)
 
     def _remove(self, topic: str, partition: int, kind: DirectoryKind) -> None:
         key = (topic, partition)

@@ -17,6 +17,7 @@ from typing import Final
 from config.ports import Files
 from protocol.values import uuid_from_text, uuid_to_text
 from storage.background_tasks import BackgroundTasks, TaskKind
+from storage.file_io import sync_files
 from storage.file_names import PARTITION_METADATA
 from storage.loaded_log import LoadedLog, RecoveredLog
 from storage.log_config import LogConfig
@@ -77,12 +78,15 @@ def create_log(
     is_new = not files.exists(directory)
     files.makedirs(directory)
     path = f"{directory}/{PARTITION_METADATA}"
+    content = encode_partition_metadata(topic_id)
     metadata = files.open(path, create=True)
     try:
-        metadata.write([encode_partition_metadata(topic_id)], 0)
+        metadata.write([content], 0)
+        metadata.truncate(len(content))
     finally:
         metadata.close()
-    _note_metadata(files, directory, topic_id, background_tasks)
+    call = partial(sync_files, files, [directory], [path])
+    background_tasks.add(TaskKind.SYNC, path, directory, call)
     if is_new:
         found = begin_log(files, directory, now_ms)
         log = PartitionLog(files, directory, topic, partition, topic_id, config, background_tasks, found)
@@ -97,13 +101,9 @@ def give_topic_id(log: PartitionLog, topic_id: bytes) -> None:
     """Sets the topic id of a log whose `partition.metadata` is from before topic ids, or was lost in a power
     cut."""
     log.set_topic_id(topic_id)
-    _note_metadata(log.files, log.directory, topic_id, log.background_tasks)
-
-
-def _note_metadata(files: Files, directory: str, topic_id: bytes, background_tasks: BackgroundTasks) -> None:
-    path = f"{directory}/{PARTITION_METADATA}"
-    call = partial(files.write_atomically, path, encode_partition_metadata(topic_id))
-    background_tasks.add(TaskKind.SYNC, path, directory, call)
+    path = f"{log.directory}/{PARTITION_METADATA}"
+    call = partial(log.files.write_atomically, path, encode_partition_metadata(topic_id))
+    log.background_tasks.add(TaskKind.SYNC, path, log.directory, call)
 
 
 def open_log(

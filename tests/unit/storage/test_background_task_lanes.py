@@ -74,3 +74,24 @@ def test_background_tasks_of_a_lane_are_dropped_without_a_look_at_others() -> No
     assert [str(task) for task in background_tasks.take_due(0)] == ["sync /a", "write /b/x"]
     assert len(background_tasks) == 2
     assert [str(task) for task in background_tasks.take_due(1000)] == ["remove /a/y", "remove /b/y"]
+
+
+def test_dropped_tasks_of_a_lane_are_not_begun_though_a_thread_was_given_one() -> None:
+    offload, told = HandOffload(), []
+    lanes = BackgroundTaskLanes(offload)
+
+    def submit(kind: TaskKind, lane: str, name: str) -> None:
+        lanes.submit(
+            BackgroundTask(kind, name, lane, partial(told.append, name), partial(told.append, f"{name} done"))
+        )
+
+    for lane in ("/a", "/b"):
+        submit(TaskKind.WRITE, lane, f"{lane}/given")
+        submit(TaskKind.WRITE, lane, f"{lane}/queued")
+        submit(TaskKind.REMOVE, lane, f"{lane}/old")
+    lanes.drop("/a", TaskKind.WRITE)
+    submit(TaskKind.WRITE, "/a", "/a/next")
+    offload.run()
+    names = ["/a/old", "/a/next", "/b/given", "/b/queued", "/b/old"]
+    assert sorted(told) == sorted([*names, *(f"{name} done" for name in names)])
+    assert not lanes.is_busy("/a")

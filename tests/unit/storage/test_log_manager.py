@@ -9,6 +9,7 @@ import pytest
 
 from config.limits import PREFERRED_DIRECTORIES
 from config.ports import Files
+from storage.background_task_lanes import LANES_AT_ONCE
 from storage.checkpoints import encode_offsets, read_offsets
 from storage.directories import DirectoryRefused
 from storage.errors import LogStorageError
@@ -18,6 +19,7 @@ from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_files import MemoryFiles
 from storage.meta_properties import MetaProperties, encode_meta_properties
+from storage.opening import read_partition_metadata
 from storage.partition_log import PartitionLog
 from tests.support.rigs.log_rig import (
     NOW_MS,
@@ -272,6 +274,39 @@ def test_deletion_is_a_rename_now_and_a_removal_later() -> None:
     world.pass_seconds(manager, 1)
     assert not world.memory.exists(f"/data/{leaving}")
     fill(again)
+
+
+def test_what_was_planned_for_a_deleted_log_does_not_reach_the_next_one_of_its_name() -> None:
+    world = World()
+    world.offload = offload = RunsLater()
+    manager = world.started()
+    partitions = range(3 * LANES_AT_ONCE)
+    for partition in partitions:
+        log = manager.create("orders", partition, TOPIC_ID, LogConfig())
+        fill(log)
+        log.roll(NOW_MS)
+    manager.housekeeping()
+    for partition in partitions:
+        manager.delete_async("orders", partition)
+    for partition in partitions:
+        manager.create("orders", partition, bytes(reversed(TOPIC_ID)), LogConfig())
+    while offload.waiting:
+        offload.run()
+    world.memory.kill_process()
+    for partition in partitions:
+        path = f"/data/orders-{partition}"
+        assert read_partition_metadata(world.memory, f"{path}/partition.metadata") != TOPIC_ID
+        assert world.memory.listdir(path) == ["00000000000000000000.log", "partition.metadata"]
+
+
+def test_the_metadata_of_a_new_log_is_on_the_disk_soon() -> None:
+    world = World()
+    manager = world.started()
+    manager.create("orders", 0, TOPIC_ID, LogConfig())
+    manager.housekeeping()
+    assert world.memory.unsynced_bytes("/data/orders-0/partition.metadata") == 0
+    world.memory.cut_power()
+    assert read_partition_metadata(world.memory, "/data/orders-0/partition.metadata") == TOPIC_ID
 
 
 def test_unclaimed_logs_are_set_aside_on_request_and_untouched_by_retention() -> None:

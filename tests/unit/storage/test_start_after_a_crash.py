@@ -221,7 +221,6 @@ def test_a_time_index_of_lost_batches_is_not_believed_though_its_offsets_fit() -
 def test_a_log_without_an_id_gets_that_of_its_topic() -> None:
     memory = MemoryFiles()
     rig = LogRig(memory)
-    memory.unlink(f"{DIRECTORY}/partition.metadata")
     rig.run_background_tasks()
     memory.unlink(f"{DIRECTORY}/partition.metadata")
     log = rig.reopen(is_clean=False)
