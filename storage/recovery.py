@@ -236,6 +236,9 @@ class _Scan:
                 segment.is_sealed = not is_last
                 continue
             behind = segments[number + 1 :]
+            if not (is_clean or is_durable):
+                # The checkpoint may know epochs of what is lost. The batches tell those of what is not.
+                self._epochs.truncate_from_end(max(end_offset, segment.base_offset))
             end_offset, is_cut = self._verify(segment, end_offset, behind)
             if not (is_cut or is_clean or is_durable or is_last):
                 is_cut = self._has_lost_its_end(segment, end_offset, behind)
@@ -301,7 +304,6 @@ class _Scan:
         if self.producers is None:
             self.producers = self.producers_at(segment.base_offset)
         end_offset = max(expected_offset, segment.base_offset)
-        self._epochs.truncate_from_end(end_offset)  # the checkpoint may know what is lost
         segment.begin_rebuild()
         for position, header, batch in stored_batches(segment.log.file(), file_bytes, self._note):
             if not is_intact(batch, 0, header):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from storage.checkpoints import encode_leader_epochs
 from storage.errors import DamagedLog
-from storage.file_names import SNAPSHOT_SUFFIX, segment_file
+from storage.file_names import OFFSET_INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, segment_file
 from storage.memory_files import MemoryFiles, Torn
 from storage.recovery import OnDamage
 from tests.support.rigs.log_rig import LogRig, client_batch, everything, leader_batch, offsets_of
@@ -266,6 +267,39 @@ def test_a_damaged_epoch_checkpoint_is_read_from_the_batches() -> None:
     rig.reopen(is_clean=True)
     assert rig.log.leader_epochs.entries() == [(0, 0), (4, 2), (9, 3)]
     assert "promises 9 entries" in rig.problems[0]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("suffix", [OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX])
+def test_an_index_that_is_made_again_costs_no_epochs_of_what_lies_behind_it(
+    suffix: str, is_clean: bool
+) -> None:
+    rig = LogRig()
+    for epoch in range(4):
+        rig.append(b"x", epoch=epoch)
+        rig.append(b"y", epoch=epoch)
+        if epoch < 3:
+            rig.log.roll(rig.now_ms)
+    rig.close()
+    rig.files.unlink(rig.log.segments[1].path(suffix))
+    rig.reopen(is_clean=is_clean, recovery_point=7)
+    assert "no sound indexes" in rig.problems[0]
+    assert rig.log.leader_epochs.entries() == [(0, 0), (1, 2), (2, 4), (3, 6)]
+    if is_clean:
+        assert not rig.log.leader_epochs.needs_writing(rig.log.log_end_offset)
+
+
+def test_epochs_that_the_checkpoint_lacks_are_found_where_an_index_is_made_again() -> None:
+    rig = LogRig()
+    for epoch in (0, 4):
+        rig.append(b"x", epoch=epoch)
+        rig.log.roll(rig.now_ms)
+    rig.append(b"z", epoch=4)
+    rig.close()
+    rig.files.write_atomically(f"{rig.directory}/leader-epoch-checkpoint", encode_leader_epochs([(0, 0)]))
+    rig.files.unlink(rig.log.segments[1].path(OFFSET_INDEX_SUFFIX))
+    rig.reopen(is_clean=True)
+    assert rig.log.leader_epochs.entries() == [(0, 0), (4, 1)]
 
 
 def test_after_a_power_cut_what_was_synced_is_there() -> None:
