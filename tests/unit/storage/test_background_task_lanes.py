@@ -77,8 +77,9 @@ def test_background_tasks_of_a_lane_are_dropped_without_a_look_at_others() -> No
 
 
 def test_dropped_tasks_of_a_lane_are_not_begun_though_a_thread_was_given_one() -> None:
-    offload, told = HandOffload(), []
+    offload = HandOffload()
     lanes = BackgroundTaskLanes(offload)
+    told: list[str] = []
 
     def submit(kind: TaskKind, lane: str, name: str) -> None:
         lanes.submit(
