@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from config.limits import REQUEST_MEMORY_BYTES
 from controller.handlers import (
     allocate_producer_ids,
     alter_configs,
@@ -56,7 +57,7 @@ SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.UPDATE_FEATURES, update_features.handle),
     serve(ApiKey.ENVELOPE, envelope.handle),
     serve(ApiKey.FETCH_SNAPSHOT, fetch_snapshot.handle),
-    serve(ApiKey.ALTER_PARTITION, alter_partition.handle),
+    serve(ApiKey.ALTER_PARTITION, alter_partition.handle, memory_bytes=REQUEST_MEMORY_BYTES),
     serve(ApiKey.DESCRIBE_CLUSTER, describe_cluster.handle),
     serve(ApiKey.BROKER_REGISTRATION, broker_registration.handle),
     serve(ApiKey.BROKER_HEARTBEAT, broker_heartbeat.handle),
@@ -66,7 +67,8 @@ SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.ASSIGN_REPLICAS_TO_DIRS, assign_replicas_to_dirs.handle),
     *(serve(key, raft_requests.handle) for key in raft_requests.NEEDED),
 )
-"""The APIs of the controller listener. All stable versions are served, unless `versions` says which."""
+"""The APIs of the controller listener. All stable versions are served, unless `versions` says which. A
+broker of Apache Kafka sends all its ISR changes in one AlterPartition request, which is decided in parts."""
 
 
 def controller_handlers() -> HandlerTable:

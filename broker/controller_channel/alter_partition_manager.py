@@ -1,15 +1,16 @@
 """AlterPartition requests of this broker to the controller: Kafka's DefaultAlterPartitionManager.
 
-One request is under way at a time, with all changes that wait when it is sent. A change waits until the
-controller has answered for its partition; after an error of the whole request (NOT_CONTROLLER,
-STALE_BROKER_EPOCH), or no answer, it is sent again. There is no time limit: a leader that cannot reach the
-controller must not act as if its ISR had changed.
+One request is under way at a time, with the changes that wait when it is sent, at most CHANGES_PER_REQUEST of
+them; the rest follows with the next. A change waits until the controller has answered for its partition;
+after an error of the whole request (NOT_CONTROLLER, STALE_BROKER_EPOCH), or no answer, it is sent again.
+There is no time limit: a leader that cannot reach the controller must not act as if its ISR had changed.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, TypeAlias
 
 from broker.replication.partition_state import NO_BROKER_EPOCH, LeaderAndIsr, TopicIdPartition
@@ -24,6 +25,14 @@ __all__ = ["AlterPartitionManager"]
 _log = logging.getLogger("barnabas.replicas")
 
 RETRY_MS: Final = 50
+
+CHANGES_PER_REQUEST: Final = 1_000
+"""A broker that restarts gives the leader of many partitions as many changes at once. A controller closes the
+connection on a request that takes too much memory, and the same changes would be sent for ever."""
+
+TROUBLE_TOLD_MS: Final = 10_000
+"""How long requests may fail, as they do while a controller is elected, before the log warns of it. It warns
+again each time that they have failed for as long."""
 
 OnAnswer: TypeAlias = Callable[[LeaderAndIsr | ErrorCode], None]
 
@@ -55,6 +64,8 @@ class AlterPartitionManager:
         self._is_closed = False
         self._names_epochs = True
         """Whether the controller knows a version with the epochs of the replicas (KIP-903)."""
+        self._untold_since_ms: int | None = None
+        """Since when requests have failed without a warning; None if the last one was answered."""
 
     def submit(self, partition: TopicIdPartition, wanted: LeaderAndIsr, on_answer: OnAnswer) -> bool:
         """Asks for this ISR. False if an earlier change of the partition is not answered yet.
@@ -76,7 +87,7 @@ class AlterPartitionManager:
         if self._is_under_way or self._is_closed or not self._unanswered:
             return
         self._is_under_way = True
-        sent = dict(self._unanswered)
+        sent = dict(islice(self._unanswered.items(), CHANGES_PER_REQUEST))
         epoch = self._broker_epoch()
         changes = {key: wanted for key, (wanted, _) in sent.items()}
         request = _request(self._node_id, epoch, changes, self._names_epochs)
@@ -99,9 +110,10 @@ class AlterPartitionManager:
         if isinstance(response, PeerError) and response.is_unsupported:
             self._names_epochs = not self._names_epochs
         if not isinstance(response, AlterPartitionResponse) or response.error_code:
-            _log_refusal(epoch, response)
+            _log_refusal(epoch, response, lasts=self._trouble_lasts())
             self._timers.call_at(self._clock.monotonic_ms() + RETRY_MS, self._send)
             return
+        self._untold_since_ms = None
         outcomes = _outcomes(response)
         for key, item in sent.items():
             outcome = outcomes.get(key)
@@ -109,6 +121,8 @@ class AlterPartitionManager:
                 _log.warning(
                     "Partition %s-%d was sent but not included in the response", key[0].hex(), key[1]
                 )
+                if key in self._unanswered:  # it goes behind those that the request had no room for
+                    self._unanswered[key] = self._unanswered.pop(key)
                 continue
             if self._unanswered.get(key) is item:
                 del self._unanswered[key]
@@ -118,8 +132,20 @@ class AlterPartitionManager:
         else:
             self._send()
 
+    def _trouble_lasts(self) -> bool:
+        """Notes that a request has failed. Returns whether requests have failed for so long that it is time
+        for a warning."""
+        now_ms = self._clock.monotonic_ms()
+        if self._untold_since_ms is None:
+            self._untold_since_ms = now_ms
+        if now_ms - self._untold_since_ms < TROUBLE_TOLD_MS:
+            return False
+        self._untold_since_ms = now_ms
+        return True
 
-def _log_refusal(epoch: int, response: Message | PeerError) -> None:
+
+def _log_refusal(epoch: int, response: Message | PeerError, *, lasts: bool) -> None:
+    """lasts: requests have failed for long, so that even what is ordinary at times is worth a warning."""
     if isinstance(response, AlterPartitionResponse):
         error = ErrorCode.of(response.error_code)
         if error == ErrorCode.STALE_BROKER_EPOCH:
@@ -128,11 +154,12 @@ def _log_refusal(epoch: int, response: Message | PeerError) -> None:
         if error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             _log.error("Broker is not authorized to send AlterPartition to controller")
             return
-        level = logging.DEBUG if error == ErrorCode.NOT_CONTROLLER else logging.WARNING
+        level = logging.DEBUG if error == ErrorCode.NOT_CONTROLLER and not lasts else logging.WARNING
         _log.log(level, "The controller refused AlterPartition with %s, retrying.", error.name)
         return
     reason = response.reason if isinstance(response, PeerError) else f"it answered {response!r}"
-    _log.debug("AlterPartition did not reach the controller (%s), retrying.", reason)
+    level = logging.WARNING if lasts else logging.DEBUG
+    _log.log(level, "AlterPartition did not reach the controller (%s), retrying.", reason)
 
 
 def _request(

@@ -32,7 +32,7 @@ class ServedApi(msgspec.Struct, Generic[S_contra], frozen=True):
     """A row: one API, the versions of it that are served, and the function that serves it.
 
     turns: the same handler as a generator function, if it has turns (`protocol.serving.turns`). memory_bytes:
-    the memory that the arrays of a long request may take once they are decoded, if that is less than usual.
+    the memory that the arrays of a long request may take once they are decoded, if that is not the usual.
     keeps_frame: the handler passes requests on as they were received, and finds their bytes in its context.
     plain: whether a short request is served in one go. It is not where a short name, or none at all, may
     stand for much; a function of a request and its version says so where that depends on the request.
