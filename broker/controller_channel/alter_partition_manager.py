@@ -104,12 +104,12 @@ class AlterPartitionManager:
         epoch: int,
         response: Message | PeerError,
     ) -> None:
-        self._is_under_way = False
         if self._is_closed:
             return
         if isinstance(response, PeerError) and response.is_unsupported:
             self._names_epochs = not self._names_epochs
         if not isinstance(response, AlterPartitionResponse) or response.error_code:
+            self._is_under_way = False
             _log_refusal(epoch, response, lasts=self._trouble_lasts())
             self._timers.call_at(self._clock.monotonic_ms() + RETRY_MS, self._send)
             return
@@ -127,6 +127,7 @@ class AlterPartitionManager:
             if self._unanswered.get(key) is item:
                 del self._unanswered[key]
             item[1](outcome)
+        self._is_under_way = False  # not before: whoever is answered may ask again at once
         if any(self._unanswered.get(key) is item for key, item in sent.items()):
             self._timers.call_at(self._clock.monotonic_ms() + RETRY_MS, self._send)
         else:

@@ -28,6 +28,7 @@ from tests.support.rigs.sans_io import MIB
 
 ISR_OF_FIVE = LeaderAndIsr(1, 5, 0, tuple((broker, 9) for broker in range(1, 6)), 7)
 MANY = 10_000
+FIRST, SECOND = b"1" * 16, b"2" * 16
 
 
 class Counted:
@@ -129,6 +130,33 @@ def test_changes_that_an_answer_leaves_out_do_not_hold_up_the_others() -> None:
     first, second = (named(request) for request in controller.requests)
     assert len(second) == CHANGES_PER_REQUEST
     assert first[0] not in second
+
+
+def test_a_change_that_follows_an_answer_is_sent_without_those_that_it_answers() -> None:
+    world = World()
+    controller = ScriptedPeer()
+    manager = world.manager = manager_of(world.fixture, controller, 5)
+    world.submit(1)
+    told: list[int] = []
+
+    def again(outcome: LeaderAndIsr | ErrorCode) -> None:
+        told.append(1)
+        manager.submit((FIRST, 0), ISR_OF_FIVE, lambda outcome: told.append(3))
+
+    manager.submit((FIRST, 0), ISR_OF_FIVE, again)
+    manager.submit((SECOND, 0), ISR_OF_FIVE, lambda outcome: told.append(2))
+    controller.open.pop(0)(granted(controller.requests[-1]))
+    controller.open.pop(0)(granted(controller.requests[-1]))
+    assert named(controller.requests[-1]) == [FIRST]
+    controller.open.pop(0)(granted(controller.requests[-1]))
+    assert (told, controller.open) == ([1, 2, 3], [])
+
+
+def granted(request: Message) -> AlterPartitionResponse:
+    data = AlterPartitionResponse.PartitionData(0, 0, 1, 5, [1], 0, 8)
+    return AlterPartitionResponse(
+        topics=[AlterPartitionResponse.TopicData(topic_id, [data]) for topic_id in named(request)]
+    )
 
 
 def named(request: Message) -> list[bytes]:
