@@ -2,11 +2,17 @@
 
 The plan remembers which partitions have changed since the last fetch, so that a fetch is built from these
 alone. A delayed partition is left out of the fetches until its time has come; the others go on.
+
+A fetch compares at most `PARTITIONS_PER_FETCH` of them, because a leader takes no request of any length. So
+the first fetch of very many partitions opens a session with some of them, and the next fetches add the
+others. A leader that gives no session is asked for all of them by turns.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from itertools import islice
+from typing import Final
 
 from broker.replication.fetcher.fetch_transitions import FetchState
 from broker.replication.fetcher.partition_fetch import PartitionFetch
@@ -15,6 +21,10 @@ from broker.replication.partition_state import TopicIdPartition
 from protocol.messages.fetch import FetchRequest
 
 __all__ = ["FetchPlan"]
+
+PARTITIONS_PER_FETCH: Final = 10_000
+"""A Fetch request that names them is within `FETCH_MEMORY_BYTES` of the leader, with one partition a topic
+too."""
 
 
 class FetchPlan:
@@ -80,17 +90,36 @@ class FetchPlan:
         """The next fetch; None if there is nothing to fetch, and nothing for the leader to forget."""
         while self._delayed and self._delayed[0][0] <= now_ms:
             self._changed[heappop(self._delayed)[1]] = None
-        keys = self.partitions if self.session.is_full else self._changed
+        return self._build_full(now_ms) if self.session.is_full else self._build_incremental(now_ms)
+
+    def _build_full(self, now_ms: int) -> SessionRequest | None:
+        ready = (each for each in self.partitions.items() if each[1].is_ready(now_ms))
+        named = {key: fetch.asked(self._max_bytes) for key, fetch in islice(ready, PARTITIONS_PER_FETCH)}
+        if not named:
+            return None
+        self._changed.clear()
+        if len(named) == PARTITIONS_PER_FETCH:
+            self._changed.update((key, None) for key in self.partitions if key not in named)
+            for key in named:  # the next full fetch names the others first
+                self.partitions[key] = self.partitions.pop(key)
+        return self.session.build(named)
+
+    def _build_incremental(self, now_ms: int) -> SessionRequest | None:
         wanted: dict[TopicIdPartition, FetchRequest.FetchPartition | None] = {}
-        for key in keys:
+        for key in list(islice(self._changed, PARTITIONS_PER_FETCH)):
+            del self._changed[key]
             fetch = self.partitions.get(key)
             ready = fetch is not None and fetch.is_ready(now_ms)
             wanted[key] = fetch.asked(self._max_bytes) if ready and fetch is not None else None
-        if self.session.is_full and not any(asked is not None for asked in wanted.values()):
-            return None
-        self._changed.clear()
         built = self.session.build(wanted)
         return built if self.session.partitions or built.forgotten else None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the leader may let the fetch that was built last wait for records. It must not if others
+        are to be added to the session, which would wait as long. A full fetch may, because it is not known
+        whether there will be a session."""
+        return self.session.is_full or not self._changed
 
     def count(self, state: FetchState) -> int:
         return sum(fetch.state is state for fetch in self.partitions.values())

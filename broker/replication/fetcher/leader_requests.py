@@ -32,10 +32,15 @@ OffsetAnswer = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
 def fetch_request(
-    node_id: int, broker_epoch: int | None, settings: FetcherSettings, built: SessionRequest
+    node_id: int,
+    broker_epoch: int | None,
+    settings: FetcherSettings,
+    built: SessionRequest,
+    *,
+    may_wait: bool,
 ) -> FetchRequest:
     """A Fetch request. broker_epoch: None for a leader without version 15 of Fetch, which is told the broker
-    id alone."""
+    id alone. may_wait: the leader may wait for records before it answers."""
     topics: dict[bytes, FetchRequest.FetchTopic] = {}
     for (topic_id, _), asked in built.asked:
         topic = topics.get(topic_id)
@@ -51,7 +56,7 @@ def fetch_request(
     return FetchRequest(
         replica_id=node_id if broker_epoch is None else -1,
         replica_state=None if broker_epoch is None else FetchRequest.ReplicaState(node_id, broker_epoch),
-        max_wait_ms=settings.wait_max_ms,
+        max_wait_ms=settings.wait_max_ms if may_wait else 0,
         min_bytes=settings.min_bytes,
         max_bytes=settings.response_max_bytes,
         session_id=built.session_id,

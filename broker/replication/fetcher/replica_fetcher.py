@@ -166,7 +166,11 @@ class ReplicaFetcher:
         self._is_fetching = True
         self.requests_sent += 1
         request = fetch_request(
-            self._node.node_id, broker_epoch if self._says_epoch else None, self._settings, built
+            self._node.node_id,
+            broker_epoch if self._says_epoch else None,
+            self._settings,
+            built,
+            may_wait=self.plan.may_wait,
         )
         self._channel.send(request, self._fetched, timeout_ms=self._settings.timeout_ms)
 

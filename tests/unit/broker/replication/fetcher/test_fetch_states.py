@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from broker.replication.fetcher.fetch_plan import FetchPlan
+from broker.replication.fetcher.fetch_plan import PARTITIONS_PER_FETCH, FetchPlan
 from broker.replication.fetcher.fetch_transitions import STARTING_STATES, TRANSITIONS, FetchCause, FetchState
+from broker.replication.fetcher.fetcher_surroundings import FetcherSettings
 from broker.replication.fetcher.followed_log import truncation_offset
+from broker.replication.fetcher.leader_requests import fetch_request
 from broker.replication.fetcher.partition_fetch import PartitionFetch
 from broker.replication.fetcher.session import EPOCH_MAX, FollowerSession
 from broker.replication.partition_state import TopicIdPartition
+from config.limits import FETCH_MEMORY_BYTES
+from protocol.codec.compiler import encode, stepping_decoder
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.messages.fetch import FetchRequest
+from protocol.serving.turns import run_through
 from storage.leader_epochs import LeaderEpochs
 
 A: TopicIdPartition = (bytes(16), 0)
@@ -204,3 +209,84 @@ def test_the_last_partition_is_forgotten_with_a_request_of_its_own() -> None:
     assert last.forgotten == [A]
     plan.session.answered(0, 0, [])
     assert plan.build(0) is None
+
+
+# Very many partitions.
+
+
+MANY = 30_000
+
+
+def very_many() -> FetchPlan:
+    """A plan of partitions of as many topics, whose requests take the most memory."""
+    plan = FetchPlan(100)
+    for number in range(MANY):
+        plan.add(PartitionFetch(
+            f"t{number}", number.to_bytes(16), 0,
+            leader_epoch=1, fetch_offset=0, last_fetched_epoch=-1, log_start_offset=0,
+        ))  # fmt: skip
+    return plan
+
+
+def sent(plan: FetchPlan, now_ms: int = 0) -> FetchRequest:
+    """The next fetch, as its leader decodes it."""
+    built = plan.build(now_ms)
+    assert built is not None
+    request = fetch_request(2, 9, FetcherSettings(), built, may_wait=plan.may_wait)
+    frame = encode(request, 17)
+    steps = stepping_decoder(FetchRequest, 17)(memoryview(frame), 0, FETCH_MEMORY_BYTES)
+    decoded, _ = run_through(steps)
+    assert isinstance(decoded, FetchRequest)
+    return decoded
+
+
+def named(request: FetchRequest) -> set[bytes]:
+    return {topic.topic_id for topic in request.topics}
+
+
+def test_a_session_of_very_many_partitions_grows_by_requests_that_the_leader_takes() -> None:
+    plan = very_many()
+    seen: list[set[bytes]] = []
+    waits: list[int] = []
+    for epoch in range(4):
+        request = sent(plan)
+        assert request.session_epoch == epoch
+        seen.append(named(request))
+        waits.append(request.max_wait_ms)
+        plan.session.answered(0, 9, plan.session.partitions if epoch == 0 else [])
+    assert [len(each) for each in seen] == [PARTITIONS_PER_FETCH] * 3 + [0]
+    assert len(set.union(*seen)) == len(plan.session.partitions) == MANY
+    wait_ms = FetcherSettings().wait_max_ms
+    assert waits == [wait_ms, 0, wait_ms, wait_ms], "the second leaves others out"
+
+
+def test_very_many_that_are_not_fetched_any_more_are_forgotten_in_parts() -> None:
+    plan = very_many()
+    for epoch in range(3):
+        sent(plan)
+        plan.session.answered(0, 9, plan.session.partitions if epoch == 0 else [])
+    plan.delay_all(50)
+    forgotten = [len(sent(plan, 10).forgotten_topics_data) for _ in range(3)]
+    assert forgotten == [PARTITIONS_PER_FETCH] * 3
+    assert plan.session.partitions == {}
+
+
+def test_a_leader_that_gives_no_session_is_asked_for_all_by_turns() -> None:
+    plan = very_many()
+    seen: set[bytes] = set()
+    for _ in range(3):
+        request = sent(plan)
+        assert (request.session_epoch, request.max_wait_ms) == (0, FetcherSettings().wait_max_ms)
+        seen |= named(request)
+        plan.session.answered(0, 0, plan.session.partitions)
+    assert len(seen) == MANY
+
+
+def test_after_a_lost_answer_very_many_are_asked_for_from_the_beginning() -> None:
+    plan = very_many()
+    sent(plan)
+    plan.session.failed()
+    first = sent(plan)
+    plan.session.answered(0, 9, plan.session.partitions)
+    rest = named(sent(plan)) | named(sent(plan))
+    assert len(named(first) | rest) == MANY
