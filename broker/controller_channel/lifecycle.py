@@ -185,7 +185,10 @@ class BrokerLifecycle:
             self._communicate()
 
     def _require_told(self, directory_id: bytes) -> None:
-        if not self._lost_dirs[directory_id] and self.state is not BrokerState.SHUTTING_DOWN:
+        """Ends the broker if the controller does not know of the directory. One that shuts down ends anyway,
+        when the controller has agreed or has been silent for too long."""
+        is_ending = self.state in (BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN)
+        if not self._lost_dirs[directory_id] and not is_ending:
             self._fail(
                 "Shutting down because couldn't communicate offline log dir "
                 f"{uuid_to_text(directory_id)} with controllers"

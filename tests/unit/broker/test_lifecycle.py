@@ -225,3 +225,17 @@ def test_a_broker_that_cannot_tell_of_a_failed_directory_ends() -> None:
     life.peer.advance(2_000)
     (sentence,) = life.failures
     assert sentence.startswith("Shutting down because couldn't communicate offline log dir ZWVl")
+
+
+def test_a_failed_directory_that_cannot_be_told_does_not_hold_up_a_leaving_broker() -> None:
+    """Its deadline passes while the controller does not agree to the shutdown, which is bounded anyway."""
+    life = Life(log_dirs=(b"d" * 16, b"e" * 16)).run()
+    life.peer.connected = False
+    life.lifecycle.directory_failed(b"e" * 16, 30_000)
+    life.peer.advance(27_000)
+    life.lifecycle.begin_controlled_shutdown(300_000, life.gone.append, silence_ms=5_000)
+    life.peer.advance(4_000)
+    assert (life.gone, life.failures) == ([], [])
+    life.peer.advance(6_000)
+    assert (life.gone, life.failures) == ([False], [])
+    assert life.states[-1] is BrokerState.SHUTTING_DOWN
