@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker.dispatch.failures import failure_response, raise_failure
+from broker.dispatch.failures import failure_response, raise_failure, release_slices
 from broker.dispatch.lane import Lane
 from broker.dispatch.long_request import LongRequest
 from broker.dispatch.malformed import MalformedLog
@@ -30,7 +30,7 @@ from broker.metrics.histogram import BOUNDS_NS
 from broker.metrics.requests import RequestCounts, RequestMetrics
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
-from broker.network.response_pieces import BYTES_LIKE, Piece, as_pieces
+from broker.network.response_pieces import Piece, as_pieces
 from broker.quotas.throttle import NoThrottle, Throttle
 from config.limits import (
     CLIENT_ID_LENGTH_FOR_METRICS,
@@ -266,7 +266,7 @@ class Dispatcher:
                     return route.encode(response, context.version, context.correlation_id)
             return pieces
         except BaseException:
-            _release_slices(response)
+            release_slices(response)
             raise
 
     def throttle(
@@ -496,12 +496,3 @@ def _note_client_software(session: Session, version: int, request: Any, response
         release = request.client_software_version[:SOFTWARE_NAME_LENGTH_FOR_METRICS]
         session.client_software_name = name or session.client_software_name
         session.client_software_version = release or session.client_software_version
-
-
-def _release_slices(response: Any) -> None:
-    """Releases the files of an answer that could not be encoded."""
-    for topic in getattr(response, "responses", None) or ():
-        for partition in getattr(topic, "partitions", None) or ():
-            records = getattr(partition, "records", None)
-            if records is not None and not isinstance(records, BYTES_LIKE):
-                records.release()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final, NoReturn
 
 from broker.dispatch.routes import has_own_error_code
+from broker.network.response_pieces import BYTES_LIKE
 from protocol.codec.message import Message, Struct
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
@@ -47,6 +48,15 @@ def raise_failure(name: str, response: Any) -> NoReturn:
     if isinstance(response, CloseConnection):
         raise response
     raise TypeError(f"{name} was completed with a {type(response).__name__}")
+
+
+def release_slices(response: Any) -> None:
+    """Releases the files of an answer that is not encoded."""
+    for topic in getattr(response, "responses", None) or ():
+        for partition in getattr(topic, "partitions", None) or ():
+            records = getattr(partition, "records", None)
+            if records is not None and not isinstance(records, BYTES_LIKE):
+                records.release()
 
 
 def _mirror(source: Struct, target: type[Any], code: int) -> Any:

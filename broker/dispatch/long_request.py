@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.dispatch.failures import raise_failure
+from broker.dispatch.failures import raise_failure, release_slices
 from broker.dispatch.lane import Lane
 from broker.dispatch.long_answer import LongAnswer, Steps
 from broker.network.connection import Connection
@@ -57,6 +57,7 @@ class LongRequest(DelayedAnswer):
         "_lane",
         "_pending",
         "_position",
+        "_response",
         "_steps",
         "_turn_began_ns",
         "_waits_since_ns",
@@ -89,6 +90,8 @@ class LongRequest(DelayedAnswer):
         self._correlation_id = correlation_id
         self._client_id = client_id
         self._pending: Pending[Any] | None = None
+        self._response: Any = None
+        """The answer that was pending, until it is encoded in a turn of its own. It may hold open files."""
         self._is_in_queue = False
         self._is_in_turn = False
         self._is_gone = False
@@ -159,6 +162,8 @@ class LongRequest(DelayedAnswer):
         if not self._is_in_turn:
             self._steps.close()
             self._lane.leave(self)
+            release_slices(self._response)
+            self._response = None
 
     # Steps
 
@@ -207,10 +212,14 @@ class LongRequest(DelayedAnswer):
             raise_failure(route.name, response)
         if route.count_errors is not None:
             route.count_errors(response, route.counts.errors)
-        pieces = yield from answer.frame(response, context.version, context.correlation_id)
-        spent_ns = self.local_ns + dispatcher.monotonic_ns() - self._turn_began_ns
-        if dispatcher.throttle(self.connection, route, context, response, pieces, spent_ns):
-            pieces = answer.framed(response, context.version, context.correlation_id)
+        try:
+            pieces = yield from answer.frame(response, context.version, context.correlation_id)
+            spent_ns = self.local_ns + dispatcher.monotonic_ns() - self._turn_began_ns
+            if dispatcher.throttle(self.connection, route, context, response, pieces, spent_ns):
+                pieces = answer.framed(response, context.version, context.correlation_id)
+        except BaseException:
+            release_slices(response)
+            raise
         self._deliver(pieces)
 
     def _deliver(self, pieces: list[Piece]) -> None:
@@ -238,14 +247,16 @@ class LongRequest(DelayedAnswer):
         elif isinstance(response, CloseConnection):
             self.connection.close(str(response))
         else:
-            self._steps = self._late(response)
+            self._response = response
+            self._steps = self._late()
             self._lane.again(self)
 
-    def _late(self, response: Any) -> Steps:
+    def _late(self) -> Steps:
         """Encodes an answer that was pending and is complete now."""
         context = self.context
         if context is None:
             return
+        response, self._response = self._response, None
         try:
             yield from self._answer(LongAnswer(self.route), context, response)
         except (CloseConnection, EndsProcess):
