@@ -15,9 +15,11 @@ A session remembers what it told of each partition, so that an answer names only
 an error, or with another high watermark or log start than it told last. Kafka walks all partitions of a
 session for each request. Here a session keeps its *active* partitions, which may have something to tell,
 apart from those that were read to their end and told in full. The latter are watched, and an append or a
-change of leadership makes them active again. So a request costs what has changed, and not what the session
-holds. Active partitions are read in order, and one that gave records goes to the end of the order, so that
-small answers reach every partition in turn.
+change of leadership makes them active again. So a consumer's request costs what has changed, and not what the
+session holds. A follower's costs a microsecond more for each partition that it does not name, because it says
+of each that the follower is still there (`reading.note_unnamed_partitions`). Active partitions are read in
+order, and one that gave records goes to the end of the order, so that small answers reach every partition in
+turn.
 
 The cache has a fixed number of places. When all are taken, a newcomer gets the place of a session that was
 idle for two minutes, or of one that is worth less: a follower's session is worth more than a consumer's, and
