@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from protocol.framing import decode_response, encode_request_frame, encode_respo
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.registry import ApiKey
@@ -29,7 +27,6 @@ from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
-from tests.support.rigs.file_slices import CountedFile, Slice
 from tests.support.rigs.sans_io import RecordingWire, Rig
 
 VERSION = 5
@@ -79,14 +76,12 @@ class Desk:
         self.before: Callable[[str], None] = lambda name: None
         self.result: Callable[[], Any] = DescribeGroupsResponse
         self.pendings: list[Pending[DeleteGroupsResponse]] = []
-        self.fetched: Pending[FetchResponse] | FetchResponse = Pending()
         rows = (
             serve(ApiKey.DESCRIBE_GROUPS, self._describe(), plain=plain),
             serve(ApiKey.DELETE_GROUPS, self._delete()),
             serve(ApiKey.HEARTBEAT, self._heartbeat()),
             serve(ApiKey.PRODUCE, self._produce()),
             serve(ApiKey.CREATE_TOPICS, self._create()),
-            serve(ApiKey.FETCH, self._fetch()),
         )
         self.dispatcher = Dispatcher(
             HandlerTable("broker", rows),
@@ -140,12 +135,6 @@ class Desk:
         def handle(services: Any, context: RequestContext, request: Any) -> Turns[Any]:
             yield None
             raise ValueError("our fault")
-
-        return handle
-
-    def _fetch(self) -> Any:
-        def handle(services: Any, context: RequestContext, request: Any) -> Any:
-            return self.fetched
 
         return handle
 
@@ -415,55 +404,6 @@ def test_a_late_answer_that_cannot_be_encoded_costs_its_connection_alone(desk: D
     desk.rig.timers.run_soon()
     assert client.wire.closed == "a DeleteGroups request failed"
     assert desk.dispatcher.metrics.failures == 1
-
-
-def a_long_fetch() -> FetchRequest:
-    partitions = [FetchRequest.FetchPartition(partition=index) for index in range(LONG_REQUEST_BYTES // 24)]
-    return FetchRequest(topics=[FetchRequest.FetchTopic(topic_id=bytes(16), partitions=partitions)])
-
-
-def records_of(file: CountedFile, *, throttle_time_ms: int = 0) -> FetchResponse:
-    """An answer with a slice of the file."""
-    records = Slice(file, 0, 4)
-    data = FetchResponse.PartitionData(0, 0, 1, 1, 0, records=records)
-    topics = [FetchResponse.FetchableTopicResponse(topic_id=bytes(16), partitions=[data])]
-    return FetchResponse(throttle_time_ms, responses=topics)
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> CountedFile:
-    path = tmp_path / "segment"
-    path.write_bytes(b"data")
-    return CountedFile(path)
-
-
-def test_a_peer_that_goes_before_its_answer_is_encoded_leaves_no_file_open(
-    desk: Desk, file: CountedFile
-) -> None:
-    client = Client(desk)
-    client.ask(a_long_fetch(), 17)
-    assert isinstance(desk.fetched, Pending)
-    desk.fetched.complete(records_of(file))
-    client.connection.peer_gone("gone")
-    desk.rig.timers.run_soon()
-    assert file.references == 1
-
-
-@pytest.mark.parametrize("is_late", [True, False])
-def test_an_answer_that_cannot_be_encoded_leaves_no_file_open(
-    desk: Desk, file: CountedFile, is_late: bool
-) -> None:
-    answer = records_of(file, throttle_time_ms=1 << 40)
-    pending = desk.fetched
-    assert isinstance(pending, Pending)
-    if not is_late:
-        desk.fetched = answer
-    client = Client(desk)
-    client.ask(a_long_fetch(), 17)
-    pending.complete(answer)
-    desk.rig.timers.run_soon()
-    assert desk.dispatcher.metrics.failures == 1
-    assert file.references == 1
 
 
 @pytest.mark.parametrize("element_ms", [0, 1])
