@@ -25,15 +25,20 @@ if TYPE_CHECKING:
 def check_producer(
     log: PartitionLog, known: ProducerEntry | None, header: BatchHeader
 ) -> ProducerBatch | None:
-    """The batch that this one repeats, or None if it is the next one. Raises AppendRefused."""
+    """The batch that this one repeats, or None if it is the next one. Raises AppendRefused.
+
+    A coordinator's batch has no sequences, which tell a repetition: it repeats nothing."""
+    has_sequence = header.base_sequence >= 0
     try:
         if header.is_transactional and (verifications := log.producer_state.verifications).is_required:
-            repeated = known is not None and known.duplicate_of(
-                header.producer_epoch, header.base_sequence, header.last_sequence
+            repeated = (
+                has_sequence
+                and known is not None
+                and known.duplicate_of(header.producer_epoch, header.base_sequence, header.last_sequence)
             )
             if not repeated:
                 verifications.check(known, header)
-        if header.base_sequence < 0:  # a coordinator's, which has none
+        if not has_sequence:
             check_epoch(known, header.producer_id, header.producer_epoch)
             return None
         duplicate = check_sequence(

@@ -7,9 +7,12 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.records.builder import BatchBuilder
 from protocol.records.control import TransactionMarker, build_marker_batch
+from storage.append import AppendResult
 from storage.errors import AppendRefused
 from storage.partition_log import PartitionLog
 from storage.transactions import Verification
+from storage.waiting_append import WaitingAppend
+from tests.support.rigs.lane_rig import LaneRig, refusal_of, result_of
 from tests.support.rigs.log_rig import NOW_MS, LogRig, done, everything
 
 PRODUCER = 7
@@ -148,6 +151,35 @@ def test_a_coordinator_s_batches_have_no_sequence_and_repeat_nothing() -> None:
 
     assert [commit(), commit(), commit(1)] == [0, 1, 2]
     assert refusal(commit) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize("is_synced", [False, True], ids=["at once", "by a helper thread"])
+def test_a_coordinator_s_batch_after_the_marker_is_no_repetition(is_synced: bool) -> None:
+    rig = LaneRig(flush_messages=1) if is_synced else LaneRig()
+    verifications = rig.log.producer_state.verifications
+    verifications.is_required = True
+
+    def append(batch: bytearray) -> WaitingAppend | AppendResult:
+        appended = rig.log.append_internal(batch, leader_epoch=0, now_ms=NOW_MS)
+        rig.run()
+        return appended
+
+    def commit() -> WaitingAppend | AppendResult:
+        builder = BatchBuilder(producer_id=PRODUCER, producer_epoch=0, transactional=True)
+        builder.append(b"group", b"offset", NOW_MS)
+        return append(builder.build())
+
+    verifications.begin(PRODUCER, 0, -1, raises_epoch=False, now_ms=NOW_MS).is_confirmed = True
+    assert [result_of(commit()).base_offset for _ in range(2)] == [0, 1], "one transaction"
+    marker = build_marker_batch(
+        TransactionMarker(True, 1), timestamp_ms=NOW_MS, producer_id=PRODUCER, producer_epoch=0
+    )
+    assert result_of(append(marker)).base_offset == 2
+    if is_synced:
+        assert refusal_of(commit()) == ErrorCode.INVALID_TXN_STATE
+    else:
+        assert refusal(commit) == ErrorCode.INVALID_TXN_STATE
+    assert rig.log.log_end_offset == 3
 
 
 def test_what_was_asked_for_nothing_is_forgotten_with_the_producers() -> None:
