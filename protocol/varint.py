@@ -82,6 +82,11 @@ def append_signed(target: bytearray, value: int) -> None:
         append_unsigned(target, raw)
 
 
+def wrapped_long(value: int) -> int:
+    """The sum or difference of two longs as Java computes it: of more than 64 bits the lowest 64 remain."""
+    return ((value + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63)
+
+
 def size_of_unsigned(value: int) -> int:
     """The number of bytes that `append_unsigned` would append."""
     return (value.bit_length() + 6) // 7 if value else 1

@@ -12,7 +12,7 @@ import msgspec
 from protocol.records.compression import NONE, decompress
 from protocol.records.errors import CorruptRecord, InvalidRecord
 from protocol.records.header import HEADER_BYTES, BatchHeader, ReadBuffer, is_intact, read_header
-from protocol.varint import MalformedVarint, read_int, read_long
+from protocol.varint import MalformedVarint, read_int, read_long, wrapped_long
 
 DEFAULT_LIMIT_BYTES: Final = 128 * 1024 * 1024
 """The most decompressed bytes of one batch that are held unless the caller says otherwise."""
@@ -154,8 +154,8 @@ def _read_record(data: bytes, position: int, base_offset: int, base_timestamp: i
             f"{position - start}"
         )
     timestamp = base_timestamp + timestamp_delta
-    if not _EARLIEST <= timestamp <= _LATEST:
-        raise InvalidRecord(f"Invalid message timestamp {timestamp}: beyond 64 bits")
+    if not _EARLIEST <= timestamp <= _LATEST:  # from the cleaner's delete horizon to a tombstone's own time
+        timestamp = wrapped_long(timestamp)
     return Record(base_offset + offset_delta, timestamp, key, value, headers, data[start]), end
 
 

@@ -18,7 +18,7 @@ from protocol.records.errors import InvalidRecord
 from protocol.records.header import BatchHeader
 from protocol.records.record_validation import Steps
 from protocol.records.unfolding import Pieces
-from protocol.varint import MalformedVarint, read_int, read_long
+from protocol.varint import MalformedVarint, read_int, read_long, wrapped_long
 
 RECORDS_PER_STEP: Final = 2000
 """The number of records in one step, which takes a third of a millisecond."""
@@ -29,6 +29,7 @@ _SMALLEST_ZIGZAGGED: Final = 2 * 6
 """A record's length is at least one byte for each of attributes, deltas, key, value and headers."""
 _ZEROS: Final = bytes(_FIRST_NUMBERS_BYTES)
 _EARLIEST: Final = -(1 << 63)
+_LATEST: Final = (1 << 63) - 1
 
 
 class FoundRecord(NamedTuple):
@@ -121,7 +122,7 @@ def _walk(
     """
     base_timestamp = header.base_timestamp
     is_append_time = header.timestamp_type == 1
-    wanted = _EARLIEST if is_append_time else timestamp - base_timestamp
+    wanted = _EARLIEST if is_append_time else timestamp
     # `previous` is the zigzag form of a timestamp delta that is too early; most records repeat it.
     previous = -1
     try:
@@ -153,12 +154,15 @@ def _walk(
                     raw = raw | third << 14 if third < 0x80 else -2
             if raw != previous or raw == -2:
                 delta = (raw >> 1) ^ -(raw & 1) if raw >= 0 else read_long(data, start + 1)[0]
-                if delta < wanted:
+                at = base_timestamp + delta
+                if not _EARLIEST <= at <= _LATEST:
+                    at = wrapped_long(at)
+                if at < wanted:
                     previous = raw
                 else:
                     offset = header.base_offset + read_int(data, read_long(data, start + 1)[1])[0]
                     if offset >= least_offset:
-                        found = header.max_timestamp if is_append_time else base_timestamp + delta
+                        found = header.max_timestamp if is_append_time else at
                         return position, index, FoundRecord(found, offset)
             index += 1
     except MalformedVarint as error:

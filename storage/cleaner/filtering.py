@@ -30,7 +30,7 @@ from protocol.records.header import (
     seal,
 )
 from protocol.records.reader import plain_records
-from protocol.varint import append_signed
+from protocol.varint import append_signed, wrapped_long
 from storage.append import stored_marker_of
 from storage.cleaner.aborted import CleanedTransactions
 from storage.cleaner.keyed import KeyedRecord, keyed_records
@@ -173,7 +173,9 @@ def _rebuilt(header: BatchHeader, data: bytes, kept: list[KeyedRecord], horizon_
         records = b"".join([_shifted(data, record, shift) for record in kept])
     max_timestamp = header.max_timestamp
     if not header.timestamp_type:
-        max_timestamp = header.base_timestamp + max(timestamp_delta for _, _, timestamp_delta, *_ in kept)
+        max_timestamp = max(
+            wrapped_long(header.base_timestamp + timestamp_delta) for _, _, timestamp_delta, *_ in kept
+        )
     section = compress(header.codec, records) if header.codec != NONE else records
     size_bytes = HEADER_BYTES + len(section)
     batch = bytearray(HEADER_BYTES)
@@ -189,10 +191,11 @@ def _rebuilt(header: BatchHeader, data: bytes, kept: list[KeyedRecord], horizon_
 
 
 def _shifted(data: bytes, record: KeyedRecord, shift: int) -> bytes:
-    """The bytes of a record, with a timestamp delta that is larger by `shift`."""
+    """The bytes of a record, with a timestamp delta that is larger by `shift`. The delta wraps as a long does
+    in Java, and so does the sum of horizon and delta where records are read."""
     _, end, timestamp_delta, after_timestamp, *_ = record
     body = bytearray(1)
-    append_signed(body, timestamp_delta + shift)
+    append_signed(body, wrapped_long(timestamp_delta + shift))
     body += data[after_timestamp:end]
     target = bytearray()
     append_signed(target, len(body))

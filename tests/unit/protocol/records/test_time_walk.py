@@ -100,6 +100,19 @@ def test_with_log_append_time_every_record_has_the_batch_s() -> None:
     assert walked(batch, T0 + 9, 7) == FoundRecord(T0 + 9, 7)
 
 
+@pytest.mark.parametrize(
+    ("base", "delta", "timestamp"), [(2**63 - 1, 9, 8 - 2**63), (-(2**63), -9, 2**63 - 9)]
+)
+def test_timestamps_wrap_as_a_long_does_in_java(base: int, delta: int, timestamp: int) -> None:
+    """The cleaner of Apache Kafka writes such batches: the base timestamp is the delete horizon."""
+    made = build_batch([SimpleRecord(None, b"v", T0), SimpleRecord(None, b"v", T0 + delta)])
+    batch = bytes(bad.lying(made, base_timestamp=base))
+    assert [record.timestamp for record in records(batch)] == [base, timestamp]
+    assert walked(batch, timestamp, 1) == FoundRecord(timestamp, 1) == read_all(batch, timestamp, 1)
+    for wanted in (base, timestamp, timestamp + 1):
+        assert walked(batch, wanted) == read_all(batch, wanted)
+
+
 NONSENSE: dict[str, Callable[[], bytearray]] = {
     "longer": lambda: bad.wrong_inner_length(100),
     "negative": bad.negative_record_length,

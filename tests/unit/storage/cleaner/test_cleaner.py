@@ -8,6 +8,7 @@ import pytest
 
 from protocol.records.builder import BatchBuilder
 from protocol.records.header import headers
+from protocol.records.reader import records
 from storage.cleaner.cleaner import SET_ASIDE_MS, CleanerSettings
 from storage.compaction_marker import COMPACTION_MARKER_FILE
 from storage.faulty_files import Fault
@@ -106,6 +107,21 @@ def test_a_tombstone_stays_for_delete_retention_after_its_first_pass() -> None:
     rig.put(("third", "x"))
     assert rig.roll_and_clean()
     assert table(rig.log) == {"other": "value", "third": "x"}
+
+
+def test_a_tombstone_keeps_its_timestamp_however_far_that_is_from_the_horizon() -> None:
+    rig = CompactionRig()
+    earliest = NOW_MS + 5 - (1 << 63)
+    rig.put(("k", None), ("other", "value"), timestamp=earliest)
+    assert rig.roll_and_clean()
+    rig.put(("other", "newer"))
+    assert rig.roll_and_clean()
+    assert not rig.broken
+    (of_tombstone, header), _ = headers(everything(rig.log))
+    assert header.has_delete_horizon
+    assert header.max_timestamp == earliest
+    (tombstone,) = records(everything(rig.log), of_tombstone)
+    assert (tombstone.key, tombstone.value, tombstone.timestamp) == (b"k", None, earliest)
 
 
 def test_records_without_a_key_go_and_are_counted() -> None:
