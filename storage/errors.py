@@ -90,6 +90,16 @@ class CorruptSegment(LogStorageError):
         self.position = position
 
 
+class LegacyFormat(LogStorageError):
+    """A segment holds records of message format 0 or 1. They are valid: such a log is refused, never cut."""
+
+    def __init__(self, path: str, position: int, magic: int | None) -> None:
+        super().__init__(
+            f"{path} holds records of format {magic} at byte {position}, which this release does not read; "
+            "nothing was removed"
+        )
+
+
 class DamagedLog(LogStorageError):
     """Bytes are no batch, and valid batches follow them. A disk leaves this if it changes what was written,
     and so does a power cut where nothing was synced. The death of a process alone does not."""

@@ -59,7 +59,7 @@ from storage.loaded_log import LoadedLog, RecoveredLog
 from storage.loaded_producers import load_producers
 from storage.producer_state import ProducerState
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
-from storage.stored_batches import Note, nothing, stored_batches
+from storage.stored_batches import Note, nothing, refuse_legacy_format, stored_batches
 from storage.time_index import NO_TIMESTAMP
 from storage.transaction_index import AbortedTransaction
 
@@ -97,8 +97,8 @@ def load_log(
 
     cleaned_offset: what `cleaner-offset-checkpoint` says of the log.
     recovered: what another process has found and put right a moment ago. note: called with the number of
-    bytes that were read after a crash. Raises OSError, DamagedLog, and CorruptSegment if a log that was
-    closed cleanly is damaged in the middle.
+    bytes that were read after a crash. Raises OSError, DamagedLog, LegacyFormat, and CorruptSegment if a log
+    that was closed cleanly is damaged in the middle.
     """
     problems: list[str] = []
     names = tidy(files, directory)
@@ -301,6 +301,7 @@ class _Scan:
         bytes were cut off."""
         self.scanned_segments += 1
         file_bytes = segment.log.file().size()
+        refuse_legacy_format(segment.log.file(), 0, file_bytes)  # before its indexes are emptied
         if self.producers is None:
             self.producers = self.producers_at(segment.base_offset)
         end_offset = max(expected_offset, segment.base_offset)
@@ -378,12 +379,15 @@ class _Scan:
     def _whole_batch_behind(
         self, segment: Segment, file_bytes: int, behind: list[Segment]
     ) -> tuple[str, int, BatchHeader] | None:
-        """The next batch behind a bad one, in this segment or a later one."""
-        position = segment.size_bytes + 1
+        """The next batch behind a bad one, in this segment or a later one. Raises LegacyFormat for records of
+        an old format in the place of the bad one, or at the beginning of a later segment."""
+        position = segment.size_bytes
         for each in (segment, *behind):
             file = each.log.file()
             size_bytes = file_bytes if each is segment else file.size()
-            found = next_whole_batch(file, position, size_bytes, each.base_offset, self._note)
+            refuse_legacy_format(file, position, size_bytes)
+            searched = position + 1 if each is segment else position
+            found = next_whole_batch(file, searched, size_bytes, each.base_offset, self._note)
             if found is not None:
                 return each.log.path, *found
             position = 0

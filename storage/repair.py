@@ -25,7 +25,7 @@ from protocol.records.header import is_intact
 from storage.batch_scan import next_whole_batch
 from storage.compaction_marker import read_compaction_marker, write_compaction_marker
 from storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, offset_of, segment_file
-from storage.stored_batches import READ_BYTES, stored_batches
+from storage.stored_batches import READ_BYTES, refuse_legacy_format, stored_batches
 
 CORRUPT_SUFFIX: Final = ".corrupt-"
 
@@ -56,7 +56,8 @@ class Damage(msgspec.Struct, frozen=True):
 
 def find_damage(files: Files, directory: str) -> tuple[list[Damage], list[MissingOffsets]]:
     """All damage in a partition's log, in order, and what is missing between segments and not accepted yet.
-    Reads every byte and changes nothing. Raises OSError."""
+    Reads every byte and changes nothing. Raises OSError, and LegacyFormat for records of an old format, which
+    are not damaged."""
     found: list[Damage] = []
     missing: list[MissingOffsets] = []
     expected, accepted = 0, read_compaction_marker(files, directory)
@@ -88,6 +89,7 @@ def _look_through(file: File, base_offset: int, expected: int, found: list[Damag
             position += header.size_bytes
         if position == size_bytes:
             return expected
+        refuse_legacy_format(file, position, size_bytes)
         following = next_whole_batch(file, position + 1, size_bytes, expected)
         if following is None:
             found.append(Damage(base_offset, file.path, position, size_bytes - position, expected, -1))

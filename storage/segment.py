@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from config.ports import Files
 from protocol.records.errors import CorruptRecord
-from protocol.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader, read_header
+from protocol.records.header import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, BatchHeader, read_header
 from storage.errors import CorruptSegment
 from storage.file_names import (
     DELETED_SUFFIX,
@@ -39,6 +39,7 @@ from storage.index_file import FileTail, IndexLost
 from storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from storage.offset_index import OffsetIndex
 from storage.slices import SharedFile
+from storage.stored_batches import refuse_legacy_format
 from storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from storage.time_index import NO_TIMESTAMP, TimeIndex
 from storage.transaction_index import TransactionIndex
@@ -53,8 +54,8 @@ MAX_RELATIVE_OFFSET: Final = 0x7FFFFFFF
 
 _logger: Final = logging.getLogger("barnabas.storage")
 
-_PLACE: Final = Struct(">qi11xi")
-"""Base offset, batch length and last offset delta, which are all that a look-up needs of a header."""
+_PLACE: Final = Struct(">qi4xb6xi")
+"""Base offset, batch length, magic and last offset delta, which are all that a look-up needs of a header."""
 _READ_BYTES: Final = 4096
 _SMALLEST_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
@@ -269,7 +270,7 @@ class Segment:
     def locate(self, offset: int) -> Located | None:
         """The first batch whose last offset is `offset` or above; None if all lie below.
 
-        Raises OSError and CorruptSegment.
+        Raises OSError, CorruptSegment and LegacyFormat.
         """
         try:
             position, following = self.offset_index.lookup_with_next(offset)
@@ -294,8 +295,10 @@ class Segment:
                 start, relative = position, 0
             if len(data) < relative + _PLACE.size:
                 raise CorruptSegment(self.log.path, position, "the file ends within its header")
-            base_offset, length, delta = _PLACE.unpack_from(data, relative)
+            base_offset, length, magic, delta = _PLACE.unpack_from(data, relative)
             size = length + LOG_OVERHEAD_BYTES
+            if magic != MAGIC:
+                refuse_legacy_format(file, position, end)
             if length < _SMALLEST_LENGTH or position + size > end or base_offset < self.base_offset:
                 raise CorruptSegment(self.log.path, position, f"length {length}, base offset {base_offset}")
             if base_offset + delta >= offset:
@@ -324,7 +327,7 @@ class Segment:
     def headers(self, position: int = 0, read_bytes: int = _READ_BYTES) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from `position` on, up to the segment's end.
 
-        Raises OSError and CorruptSegment; checksums are not looked at.
+        Raises OSError, CorruptSegment and LegacyFormat; checksums of batches are not looked at.
         """
         end = self.size_bytes
         if position >= end:
@@ -339,6 +342,7 @@ class Segment:
             try:
                 header = read_header(data, relative)
             except CorruptRecord as error:
+                refuse_legacy_format(file, position, end)
                 raise CorruptSegment(self.log.path, position, error.message) from error
             if position + header.size_bytes > end or header.base_offset < self.base_offset:
                 raise CorruptSegment(

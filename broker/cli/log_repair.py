@@ -11,6 +11,7 @@ from broker.ports.files import RealFiles
 from config.ports import FileLock
 from controller.metadata.topic_names import METADATA_TOPIC
 from storage.directories import LOCK_FILE
+from storage.errors import LegacyFormat
 from storage.file_names import DirectoryKind, parse_directory
 from storage.repair import Damage, accept_missing_offsets, cut_out, find_damage
 
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         except BlockingIOError as error:
             print(f"barnabas: {error}: stop the broker first", file=sys.stderr)
             code = DAMAGED
-        except OSError as error:
+        except (OSError, LegacyFormat) as error:
             print(f"barnabas: {error}", file=sys.stderr)
             code = DAMAGED
     return code

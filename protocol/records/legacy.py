@@ -1,4 +1,4 @@
-"""Message formats 0 and 1, which Kafka 4 neither accepts nor serves: known well enough to be refused by name.
+"""Message formats 0 and 1, which are known well enough to be refused by name.
 
     byte  size  field
        0     8  offset                    ┐ the same bytes as in format 2: whoever reads up to the magic
@@ -9,16 +9,19 @@
       18     8  timestamp                   (format 1 only)
        …        int32 key length, key, int32 value length, value
 
-Apache Kafka stopped writing them with 3.0 and reading produce requests in them with 4.0 (KIP-724, KIP-896).
-A log directory that still holds such segments must be upgraded by Kafka 3.x first.
+The checksum is that of all bytes behind it. Apache Kafka stopped writing these formats with 3.0 and reading
+produce requests in them with 4.0 (KIP-724, KIP-896). Segments of before stay as they are, until retention or
+compaction removes them.
 """
 
+import zlib
 from struct import Struct
 from typing import Final
 
 from protocol.records.header import LOG_OVERHEAD_BYTES, MAGIC_POSITION, ReadBuffer
 
 _SIZE: Final = Struct(">i")
+_SIZE_AND_CRC: Final = Struct(">iI")
 HEADER_UP_TO_MAGIC_BYTES: Final = MAGIC_POSITION + 1
 SMALLEST_MESSAGE_BYTES: Final = 14
 """Overhead of a format 0 message after its size: the least that any format announces."""
@@ -40,6 +43,15 @@ def is_legacy_set(buffer: ReadBuffer, position: int = 0) -> bool:
         return False
     (size,) = _SIZE.unpack_from(buffer, position + 8)
     return int(size) >= SMALLEST_MESSAGE_BYTES
+
+
+def is_intact_message(buffer: ReadBuffer, position: int = 0) -> bool:
+    """Whether a whole message of format 0 or 1 starts here, with the right checksum."""
+    if not is_legacy_set(buffer, position):
+        return False
+    size_bytes, crc = _SIZE_AND_CRC.unpack_from(buffer, position + 8)
+    end = position + LOG_OVERHEAD_BYTES + size_bytes
+    return end <= len(buffer) and zlib.crc32(memoryview(buffer)[position + MAGIC_POSITION : end]) == int(crc)
 
 
 def size_of_entry(buffer: ReadBuffer, position: int) -> int | None:

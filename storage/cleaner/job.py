@@ -31,7 +31,7 @@ from storage.file_io import write_fully
 from storage.file_names import CLEANED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, segment_file
 from storage.jobs import Job, Pace
 from storage.segment import MAX_RELATIVE_OFFSET, Segment
-from storage.stored_batches import stored_batches
+from storage.stored_batches import refuse_legacy_format, stored_batches
 from storage.transaction_index import AbortedTransaction
 
 _IO_BYTES: Final = 1 << 20
@@ -236,6 +236,7 @@ class _CleaningPass:
                     raise CorruptSegment(path, position, error.message) from error
                 end = position + len(batch)
             if end != source.size_bytes:
+                refuse_legacy_format(file, end, source.size_bytes)
                 raise CorruptSegment(path, end, "no batch begins here")
         finally:
             file.close()

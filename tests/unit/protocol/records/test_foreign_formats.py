@@ -1,8 +1,5 @@
 """Message sets of formats 0 and 1, broken control records, and batches built by kafka-python."""
 
-import struct
-import zlib
-
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -10,20 +7,18 @@ from protocol.records.compression import CODECS
 from protocol.records.control import ControlRecordType, control_key, control_type, marker_value, read_marker
 from protocol.records.errors import CorruptRecord, InvalidRecord
 from protocol.records.header import is_intact, read_header
-from protocol.records.legacy import is_legacy_set, magic_of, size_of_entry
+from protocol.records.legacy import is_intact_message, is_legacy_set, magic_of, size_of_entry
 from protocol.records.reader import records
-
-
-def legacy_message(magic: int) -> bytes:
-    body = struct.pack(">bb", magic, 0) + (struct.pack(">q", 5) if magic else b"")
-    body += struct.pack(">ii", -1, 1) + b"v"
-    return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+from tests.support.samples.legacy_messages import legacy_message
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_message_sets_are_recognised_and_never_read(magic: int) -> None:
     message = legacy_message(magic)
     assert is_legacy_set(message)
+    assert is_intact_message(b"front" + message + b"behind", 5)
+    assert not is_intact_message(message[:-1] + b"w")
+    assert not is_intact_message(message[:-1])
     assert magic_of(message, 0) == magic
     assert size_of_entry(message, 0) == len(message)
     padded = message + bytes(100)
