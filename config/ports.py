@@ -215,6 +215,11 @@ class Files(Protocol):
 
     def status(self, path: str) -> FileStatus: ...
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Sets the time at which the file was last changed. No sync is needed for others to see it; a power
+        cut may take it back."""
+        ...
+
     def space(self, path: str) -> Space:
         """The total and the free space of the volume on which the path lies."""
         ...

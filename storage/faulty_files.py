@@ -116,6 +116,10 @@ class FaultyFiles:
         self.ask("status", path)
         return self._files.status(path)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self.ask("set_modified", path)
+        self._files.set_modified(path, modified_ms)
+
     def space(self, path: str) -> Space:
         self.ask("space", path)
         return self._files.space(path)

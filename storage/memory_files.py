@@ -225,6 +225,11 @@ class MemoryFiles:
             return FileStatus(0, 0, True)
         return FileStatus(len(content.data), content.modified_ms, False)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        content = self._entries[self._existing(path)]
+        if content is not None:
+            content.modified_ms = modified_ms
+
     def space(self, path: str) -> Space:
         self._existing(path)
         used = sum(len(content.data) for content in self._entries.values() if content is not None)

@@ -106,7 +106,7 @@ def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> list[str]:
                 f"log retention size {config.retention_bytes} breach. "
                 f"Log size after deletion will be {left_bytes}."
             )
-        elif config.delete and 0 <= config.retention_ms < now_ms - _youngest_ms(log, segment):
+        elif config.delete and 0 <= config.retention_ms < now_ms - segment.youngest_ms():
             has_no_timestamp = segment.largest_timestamp() == NO_TIMESTAMP
             age = "last modified time of" if has_no_timestamp else "largest record timestamp in"
             reasons.append(
@@ -116,13 +116,6 @@ def _deletable(log: PartitionLog, now_ms: int, at_most: int) -> list[str]:
             break
         size_bytes = left_bytes
     return reasons
-
-
-def _youngest_ms(log: PartitionLog, segment: Segment) -> int:
-    timestamp = segment.largest_timestamp()
-    if timestamp == NO_TIMESTAMP:
-        return log.files.status(segment.path(LOG_SUFFIX)).modified_ms
-    return timestamp
 
 
 def log_new_start(log: PartitionLog, reason: str) -> None:

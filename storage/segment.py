@@ -358,6 +358,14 @@ class Segment:
         """The largest timestamp of all records, or -1 if no batch has one."""
         return max(self.max_timestamp, self.last_time_entry()[0])
 
+    def youngest_ms(self) -> int:
+        """The time of the youngest record, by which retention and compaction go: the largest timestamp, or
+        without any the time of the file's last change. Raises OSError."""
+        timestamp = self.largest_timestamp()
+        if timestamp == NO_TIMESTAMP:
+            return self._files.status(self.path(LOG_SUFFIX)).modified_ms
+        return timestamp
+
     def first_batch_timestamp(self) -> int:
         """The largest timestamp of the first batch, -1 if there is none."""
         if self.first_timestamp is None:

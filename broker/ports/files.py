@@ -123,6 +123,9 @@ class RealFiles:
         found = os.stat(path)
         return FileStatus(found.st_size, found.st_mtime_ns // _NS_PER_MS, stat.S_ISDIR(found.st_mode))
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * _NS_PER_MS, modified_ms * _NS_PER_MS))
+
     def space(self, path: str) -> Space:
         found = os.statvfs(path)
         return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)

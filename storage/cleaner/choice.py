@@ -4,7 +4,7 @@
     first uncleanable offset   the base offset of the first segment that may not be touched: the active one,
                                the one that holds the last stable offset, one that is not on the disk yet
                                (it is synced when it is full), one that holds a record younger than
-                               min.compaction.lag.ms
+                               min.compaction.lag.ms (without timestamps: whose file is)
 
 A pass is due when the dirty bytes that may be cleaned are more than min.cleanable.dirty.ratio of all bytes up
 to there, or when the oldest dirty record is older than max.compaction.lag.ms. The log with the largest such
@@ -85,7 +85,7 @@ def _first_uncleanable_offset(log: PartitionLog, first_dirty: int, now_ms: int) 
     if lag_ms > 0:
         for segment in log.segments[:-1]:
             is_dirty = _end_offset(log, segment) > first_dirty
-            if is_dirty and segment.largest_timestamp() > now_ms - lag_ms:
+            if is_dirty and segment.youngest_ms() > now_ms - lag_ms:
                 return max(min(bound, segment.base_offset), first_dirty)
     return max(bound, first_dirty)
 

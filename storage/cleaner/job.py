@@ -213,6 +213,9 @@ class _CleaningPass:
             segment.sync()
         finally:
             segment.close()
+        # Without timestamps retention goes by this time, and must not begin anew with each pass.
+        modified_ms = self._files.status(self._path_of(sources[-1])).modified_ms
+        self._files.set_modified(segment.log.path, modified_ms)
         bases = [source.base_offset for source in sources]
         return CleanedGroup(bases, segment.size_bytes, segment.max_timestamp, segment.max_timestamp_offset)
 
@@ -221,7 +224,7 @@ class _CleaningPass:
     def _read(self, source: SourceSegment, handle: Callable[[BatchHeader, memoryview], bool]) -> None:
         """Shows the batches of a segment to `handle` until it returns False. Raises CorruptSegment if the
         segment is damaged."""
-        path = f"{self._plan.directory}/{segment_file(source.base_offset, LOG_SUFFIX)}"
+        path = self._path_of(source)
         file = self._files.open(path)
         try:
             end = 0
@@ -240,6 +243,9 @@ class _CleaningPass:
                 raise CorruptSegment(path, end, "no batch begins here")
         finally:
             file.close()
+
+    def _path_of(self, source: SourceSegment) -> str:
+        return f"{self._plan.directory}/{segment_file(source.base_offset, LOG_SUFFIX)}"
 
     def remove_cleaned(self, base_offset: int) -> None:
         for suffix in SEGMENT_SUFFIXES:

@@ -161,6 +161,17 @@ def test_status(side: Side) -> None:
         files.status(f"{root}/none")
 
 
+def test_the_time_of_the_last_change_can_be_set(side: Side) -> None:
+    files, root = side
+    files.open(f"{root}/a", create=True).write([b"12345"], 0)
+    files.set_modified(f"{root}/a", 1_700_000_000_123)
+    assert files.status(f"{root}/a").modified_ms == 1_700_000_000_123
+    files.rename(f"{root}/a", f"{root}/b")
+    assert files.status(f"{root}/b") == (5, 1_700_000_000_123, False)
+    with pytest.raises(FileNotFoundError):
+        files.set_modified(f"{root}/a", 0)
+
+
 def test_an_atomic_write_replaces_all_and_leaves_no_temporary_file(side: Side) -> None:
     files, root = side
     files.write_atomically(f"{root}/checkpoint", b"a long first content")

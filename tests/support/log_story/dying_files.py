@@ -187,6 +187,10 @@ class DyingFiles:
         self.live()
         return self.memory.status(path)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self.live()
+        self.memory.set_modified(path, modified_ms)
+
     def space(self, path: str) -> Space:
         self.live()
         return self.memory.space(path)

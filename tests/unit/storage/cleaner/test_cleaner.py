@@ -81,6 +81,34 @@ def test_young_records_are_safe() -> None:
     assert sum(1 for _, key, _ in contents(rig.log) if key == "k0") == 2, "the young one replaces nothing yet"
 
 
+def test_records_without_a_timestamp_are_as_young_as_their_file() -> None:
+    rig = CompactionRig(min_compaction_lag_ms=HOUR_MS)
+    rig.put(("k", "first"), timestamp=-1)
+    rig.put(("k", "second"), timestamp=-1)
+    assert not rig.roll_and_clean()
+    rig.now_ms += HOUR_MS - 1
+    assert not rig.clean()
+    rig.now_ms += 1
+    assert rig.clean()
+    assert contents(rig.log) == [(1, "k", "second")]
+
+
+def test_a_compacted_segment_is_as_old_as_the_last_of_its_sources() -> None:
+    rig = CompactionRig(delete=True, retention_ms=DAY_MS)
+    rig.put(("k", "first"), timestamp=-1)
+    rig.log.roll(rig.now_ms)
+    rig.now_ms += HOUR_MS
+    rig.put(("k", "second"), timestamp=-1)
+    rig.log.roll(rig.now_ms)
+    written_ms = rig.now_ms
+    rig.now_ms += HOUR_MS
+    assert rig.clean()
+    assert [segment.base_offset for segment in rig.log.segments] == [0, 2], "one for the two"
+    assert rig.files.status(rig.log.segments[0].log.path).modified_ms == written_ms
+    assert rig.log.delete_old_segments(written_ms + DAY_MS) == 0
+    assert rig.log.delete_old_segments(written_ms + DAY_MS + 1) == 1
+
+
 def test_the_dirty_ratio_decides_and_the_longest_lag_overrules_it() -> None:
     rig = filled(min_cleanable_dirty_ratio=0.5, max_compaction_lag_ms=DAY_MS)
     assert rig.roll_and_clean()
