@@ -68,10 +68,13 @@ class GroupShard:
 
     # Replay, of live records and of loaded ones
 
-    def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
-        """Applies one record of the log. Raises ProtocolError for bytes that cannot be read."""
+    def replay(
+        self, key: bytes, value: bytes | None, undo: UndoLog | None, position: int | None = None
+    ) -> None:
+        """Applies one record of the log. One of a transaction that is committed now has its position among
+        the pending records. Raises ProtocolError for bytes that cannot be read."""
         if key.startswith(OFFSET_KEY_PREFIX):
-            self.offset_metadata.replay(key, value, undo)
+            self.offset_metadata.replay(key, value, undo, position)
             return
         read = read_key(key)
         if read is None and SHORT.unpack_from(key)[0] in KINDS:
@@ -93,9 +96,9 @@ class GroupShard:
 
     def replay_end_transaction_marker(self, producer_id: int, committed: bool, undo: UndoLog | None) -> None:
         """Applies what the transaction has written, or drops it."""
-        for key, value in self.offset_metadata.end_transaction(producer_id, undo):
+        for key, value, position in self.offset_metadata.end_transaction(producer_id, undo):
             if committed:
-                self.replay(key, value, undo)
+                self.replay(key, value, undo, position)
 
     # Loading and unloading
 

@@ -34,11 +34,13 @@ class OffsetMetadataManager:
 
     # Replay
 
-    def replay(self, key: bytes, value: bytes | None, undo: UndoLog | None) -> None:
-        """Applies the record of an offset that belongs to no transaction. Raises ProtocolError for bytes that
-        are no key of an offset."""
+    def replay(
+        self, key: bytes, value: bytes | None, undo: UndoLog | None, position: int | None = None
+    ) -> None:
+        """Applies the record of an offset. One of a transaction that is committed now has its position among
+        the pending records. Raises ProtocolError for bytes that are no key of an offset."""
         if self.pending.by_producer:
-            self.pending.supersede(key, is_gone=value is None, undo=undo)
+            self.pending.supersede(key, position, is_gone=value is None, undo=undo)
         place = self._places.get(key[:-PARTITION_BYTES])
         if place is None:
             read = read_key(key)
@@ -82,8 +84,11 @@ class OffsetMetadataManager:
         if value is not None and group_id is not None:
             self._groups.ensure(group_id, undo)
 
-    def end_transaction(self, producer_id: int, undo: UndoLog | None) -> list[tuple[bytes, bytes | None]]:
-        """Ends the producer's transaction. Returns the records that a commit writes, in their order."""
+    def end_transaction(
+        self, producer_id: int, undo: UndoLog | None
+    ) -> list[tuple[bytes, bytes | None, int]]:
+        """Ends the producer's transaction. Returns the records that a commit writes, in their order, each
+        with its position among the pending records."""
         return self.pending.end(producer_id, undo)
 
     def group_removed(self, group_id: str) -> None:

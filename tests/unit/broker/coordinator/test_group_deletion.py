@@ -236,7 +236,7 @@ def test_a_refused_deletion_leaves_the_transaction_as_it_was() -> None:
     world.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
     assert delete(world, {"t": [0]}) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.committed(stable=True).error is ErrorCode.UNSTABLE_OFFSET_COMMIT
-    assert [key for key, _ in world.shard("g").offset_metadata.pending.end(7, None)] == [
+    assert [key for key, *_ in world.shard("g").offset_metadata.pending.end(7, None)] == [
         offset_key("g", "t", 0)
     ]
 

@@ -11,11 +11,13 @@ from broker.coordinator.group_keys import offset_key
 from broker.coordinator.group_operation import GroupSettings
 from broker.coordinator.offsets.offset_records import OffsetAndMetadata, offset_record
 from broker.coordinator.runtime.batches import coordinator_batch
-from broker.coordinator.runtime.result import CoordinatorRecord
+from broker.coordinator.runtime.pending_writes import Transaction
+from broker.coordinator.runtime.result import CoordinatorRecord, CoordinatorResult
 from protocol.codec.compiler import encode
 from protocol.consumer_protocol import ConsumerProtocolSubscription
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
+from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
 from protocol.serving.turns import run_through
@@ -193,6 +195,65 @@ def test_a_committed_transaction_counts_from_where_it_was_written() -> None:
         world.log.append_internal(GROUP_TOPIC, index, bytes(batch), lambda *_: None)
     world.restart()
     assert world.committed(stable=True).offset == 9
+
+
+def write_in_a_transaction(world: GroupWorld, producer_id: int, offset: int) -> None:
+    """A producer commits an offset of group g in t-0 in its transaction, which stays open."""
+    result = CoordinatorResult(ErrorCode.NONE)
+    result.records.append(offset_record("g", "t", 0, OffsetAndMetadata(offset)))
+    write_for(world, producer_id, result)
+
+
+def commit_transaction(world: GroupWorld, producer_id: int) -> None:
+    write_for(world, producer_id, CoordinatorResult(ErrorCode.NONE), TransactionMarker(True, 0))
+
+
+def write_for(
+    world: GroupWorld,
+    producer_id: int,
+    result: CoordinatorResult[ErrorCode],
+    marker: TransactionMarker | None = None,
+) -> None:
+    partition, producer = world.groups.partition_for("g"), Transaction(producer_id, 0, marker)
+    answer = world.groups._runtime.write(
+        partition, lambda shard, now: result, lambda error: error, transaction=producer
+    )
+    assert now(answer) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+@pytest.mark.parametrize("first", [1, 2])
+def test_of_two_open_transactions_the_one_that_wrote_last_wins(first: int, is_loaded: bool) -> None:
+    """In whatever order they are committed."""
+    world = GroupWorld()
+    write_in_a_transaction(world, 1, 100)
+    write_in_a_transaction(world, 2, 150)
+    commit_transaction(world, first)
+    if is_loaded:
+        world.restart()
+    assert world.committed().offset == (100 if first == 1 else 150)
+    assert world.committed(stable=True).error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    commit_transaction(world, 3 - first)
+    for _ in range(2):
+        assert world.committed(stable=True).offset == 150
+        world.restart()
+
+
+def test_an_offset_that_was_deleted_is_unstable_for_later_transactions_alone() -> None:
+    world = GroupWorld()
+    write_in_a_transaction(world, 1, 100)
+    deleted = OffsetDeleteRequest.OffsetDeleteRequestPartition(0)
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic("t", [deleted])
+    assert now(world.groups.delete_offsets(OffsetDeleteRequest("g", [topic]))).error_code == ErrorCode.NONE
+    assert world.committed(stable=True).error is ErrorCode.NONE
+    write_in_a_transaction(world, 2, 150)
+    assert world.committed(stable=True).error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    commit_transaction(world, 2)
+    for _ in range(2):
+        assert world.committed(stable=True).offset == 150
+        world.restart()
+    commit_transaction(world, 1)
+    assert world.committed(stable=True).offset == 150
 
 
 # Expiry
