@@ -56,8 +56,9 @@ class PartitionLoad:
         self.bad_batches = 0
 
     def step(self, max_records: int) -> bool:
-        """Loads until `max_records` are replayed, at least one batch, or builds as many. Returns True when
-        everything is built.
+        """Loads until `max_records` are replayed, or as many bytes as the buffer has, at least one batch, or
+        builds as many records. A batch without records, such as a marker, counts as one record. Returns True
+        when everything is built.
 
         Raises LogOutOfReach if the disk fails, and RecordsError if the bytes are no log.
         """
@@ -68,8 +69,8 @@ class PartitionLoad:
 
     def _read(self, max_records: int) -> bool:
         """Reads and replays the next batches. Returns whether the log has ended."""
-        limit = self.records + max_records
-        while self.records < limit:
+        replayed, size_bytes = 0, 0
+        while replayed < max_records and size_bytes < self._buffer_bytes:
             batch = next(self._batches, None)
             if batch is None:
                 data = self._read_from(self._next_offset, self._buffer_bytes)
@@ -82,6 +83,8 @@ class PartitionLoad:
                         f"{len(data)} bytes at offset {self._next_offset} hold no whole batch"
                     )
             self._take(batch)
+            replayed += max(1, len(batch.records))
+            size_bytes += batch.size_bytes
         return False
 
     def _read_from(self, offset: int, max_bytes: int) -> bytes:

@@ -14,8 +14,9 @@ from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from broker.coordinator.runtime.pending_writes import Transaction
 from broker.coordinator.runtime.result import CoordinatorRecord, CoordinatorResult, UndoLog
 from protocol.errors import ErrorCode, InvariantViolated
-from protocol.records.builder import SimpleRecord, build_batch
+from protocol.records.builder import BatchBuilder, SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
+from protocol.records.header import patch_offset_and_epoch
 from protocol.serving.pending import Pending
 from tests.support.rigs.group_world import MemoryLog, is_parked, now
 from tests.support.rigs.hand_clock import HandClock, HandTimers
@@ -286,13 +287,38 @@ def test_loading_goes_in_slices_and_lets_others_in_between() -> None:
             coordinator_batch([CoordinatorRecord(b"%d" % number, b"v")], timestamp_ms=1),
             lambda *_: None,
         )
+    assert turns_to_load(world) > 20
+    assert len(world.shelf.values) == 100
+
+
+@pytest.mark.parametrize("what", ["markers", "empty batches"])
+def test_loading_what_has_no_records_goes_in_slices_too(what: str) -> None:
+    """The cleaner leaves the markers of transactions, and the last batch of a producer without records."""
+    world = World(led=False, slice_records=2_000)
+    marker = build_marker_batch(TransactionMarker(True, 0), timestamp_ms=1, producer_id=1, producer_epoch=0)
+    batch = bytes(BatchBuilder().build(last_offset_delta=0)) if what == "empty batches" else bytes(marker)
+    placed = bytearray(batch * 10_000)
+    for number in range(10_000):
+        patch_offset_and_epoch(placed, number * len(batch), number, 0)
+    world.log.batches[TOPIC, 0] = [bytes(placed)]
+    assert turns_to_load(world) >= 5
+
+
+def test_loading_a_few_large_records_goes_in_slices_too() -> None:
+    world = World(led=False, load_buffer_bytes=10_000)
+    for _ in range(20):
+        large = coordinator_batch([CoordinatorRecord(b"k", bytes(5_000))], timestamp_ms=1)
+        world.log.append_internal(TOPIC, 0, large, lambda *_: None)
+    assert turns_to_load(world) >= 10
+
+
+def turns_to_load(world: World) -> int:
     world.runtime.elected(0, 1)
     turns = 0
-    while world.ask(b"99") == "COORDINATOR_LOAD_IN_PROGRESS":
+    while world.ask(b"k") == "COORDINATOR_LOAD_IN_PROGRESS":
         assert world.timers.run_once() == 1
         turns += 1
-    assert turns > 20
-    assert len(world.shelf.values) == 100
+    return turns
 
 
 def test_loading_keeps_transactions_apart_until_their_marker() -> None:
