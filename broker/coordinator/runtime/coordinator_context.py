@@ -125,7 +125,7 @@ class CoordinatorContext(Generic[S]):
         """Waits until all that was read is committed, which a new leader may not know yet. Answers wait for
         that as for a write."""
         ports = self._ports
-        write = Write((), self._now().monotonic_ms + ports.settings.write_timeout_ms)
+        write = Write((), self._deadline_ms())
         self._writes.add(write)
 
         def on_result(error: ErrorCode) -> None:
@@ -245,10 +245,10 @@ class CoordinatorContext(Generic[S]):
         """Writes the records of an operation, then answers. All outcomes of operations come through here."""
         waiter = None
         if pending is not None and result.response is not None:
-            waiter = Waiter(pending, result.response, failed)
+            waiter = Waiter(pending, result.response, failed, self._deadline_ms())
         waiters = [] if waiter is None else [waiter]
         if result.refusal:
-            self._conclude(Write((), 0, result.on_stored, waiters=waiters), result.refusal)
+            self._conclude(Write((), 0, result.on_stored), result.refusal, waiters)
         elif transaction is not None and (result.records or transaction.marker is not None):
             self._append(result.records, result, waiters, transaction)
         elif result.records:
@@ -287,7 +287,7 @@ class CoordinatorContext(Generic[S]):
         ports, now = self._ports, self._now()
         write = Write(
             records=records,
-            deadline_ms=now.monotonic_ms + ports.settings.write_timeout_ms,
+            deadline_ms=self._deadline_ms(),
             on_stored=None if result is None else result.on_stored,
             until_decided=result is not None and result.until_decided,
             waiters=waiters or [],
@@ -331,16 +331,16 @@ class CoordinatorContext(Generic[S]):
                 error.name,
             )
             self._writes.refused(write, self.shard)
-        self._conclude(write, error)
+        waiters, write.waiters = write.waiters, []
+        self._conclude(write, error, waiters)
         self._arm()
 
-    def _conclude(self, write: Write, error: ErrorCode) -> None:
-        """Tells the shard and the waiting clients how a write has ended, or that it takes too long. Each is
+    def _conclude(self, write: Write, error: ErrorCode, waiters: list[Waiter]) -> None:
+        """Tells the shard and these clients how a write has ended, or that it takes too long. The shard is
         told of a write once."""
         on_stored = None
         if write.is_decided or not write.until_decided:
             on_stored, write.on_stored = write.on_stored, None
-        waiters, write.waiters = write.waiters, []
         if on_stored is not None:
             try:
                 result = on_stored(error, self._now())
@@ -360,6 +360,10 @@ class CoordinatorContext(Generic[S]):
     def _now(self) -> CurrentTime:
         clock = self._ports.clock
         return CurrentTime(clock.wall_ms(), clock.monotonic_ms())
+
+    def _deadline_ms(self) -> int:
+        """The deadline of an operation that begins now."""
+        return self._ports.clock.monotonic_ms() + self._ports.settings.write_timeout_ms
 
     # Deadlines
 
@@ -384,9 +388,8 @@ class CoordinatorContext(Generic[S]):
             return
         now = self._now()
         for write in self._writes.overdue(now.monotonic_ms):
-            if write.waiters or write.on_stored is not None:
-                self._conclude(write, ErrorCode.REQUEST_TIMED_OUT)
-            write.deadline_ms = now.monotonic_ms + self._ports.settings.write_timeout_ms
+            overdue = write.overdue_waiters(now.monotonic_ms)
+            self._conclude(write, ErrorCode.REQUEST_TIMED_OUT, overdue)
         for _ in range(DEADLINES_PER_TURN):
             if self.is_closed:
                 return

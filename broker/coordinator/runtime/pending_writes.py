@@ -28,6 +28,8 @@ class Waiter(NamedTuple):
     response: Any
     failed: Callable[[ErrorCode], Any]
     """Makes the response for an error."""
+    deadline_ms: int
+    """The monotonic time at which the client is told that it takes too long."""
 
     def complete(self, error: ErrorCode) -> None:
         if error is ErrorCode.NONE:
@@ -51,7 +53,7 @@ class Write(msgspec.Struct, eq=False):
 
     records: Sequence[CoordinatorRecord]
     deadline_ms: int
-    """The monotonic time at which waiting clients are told that it takes too long."""
+    """The monotonic time at which `on_stored` is told that it takes too long."""
     on_stored: Callable[[ErrorCode, CurrentTime], CoordinatorResult[None]] | None = None
     until_decided: bool = False
     """Whether `on_stored` is called only when the log has decided, and not at the deadline."""
@@ -60,6 +62,12 @@ class Write(msgspec.Struct, eq=False):
     undo: UndoLog = msgspec.field(default_factory=UndoLog)
     is_decided: bool = False
     """Whether the log has committed or refused it, or the partition was given up."""
+
+    def overdue_waiters(self, now_ms: int) -> list[Waiter]:
+        """Removes and returns the clients whose deadlines have passed."""
+        overdue = [waiter for waiter in self.waiters if waiter.deadline_ms <= now_ms]
+        self.waiters = [waiter for waiter in self.waiters if waiter.deadline_ms > now_ms]
+        return overdue
 
     def replay(self, shard: CoordinatorShard) -> None:
         """Applies it to the shard, as loading does when it reads the batch from the log."""
@@ -102,6 +110,10 @@ class PendingWrites:
 
     def __init__(self) -> None:
         self._writes: deque[Write] = deque()
+        self._deadlines: deque[tuple[int, Write]] = deque()
+        """The deadlines that have not passed, each with its write: one for the write itself, and one for each
+        client that has come later. All operations have the same time, so the earliest deadline is the
+        first."""
 
     def __len__(self) -> int:
         return len(self._writes)
@@ -109,24 +121,31 @@ class PendingWrites:
     def add(self, write: Write) -> None:
         """Adds a write. It is replayed next; if it cannot be replayed or appended, it must be refused."""
         self._writes.append(write)
+        self._deadlines.append((write.deadline_ms, write))
 
     def wait_for_last(self, waiter: Waiter) -> bool:
         """Has a client wait for the newest write. False if there is none."""
         if not self._writes:
             return False
-        self._writes[-1].waiters.append(waiter)
+        newest = self._writes[-1]
+        newest.waiters.append(waiter)
+        self._deadlines.append((waiter.deadline_ms, newest))
         return True
 
     def next_deadline_ms(self) -> int | None:
-        return self._writes[0].deadline_ms if self._writes else None
+        """The earliest deadline of a write on which the log has not decided."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][1].is_decided:
+            deadlines.popleft()
+        return deadlines[0][0] if deadlines else None
 
     def overdue(self, now_ms: int) -> Iterable[Write]:
-        """The oldest writes whose deadlines have passed."""
-        found = []
-        for write in self._writes:
-            if write.deadline_ms > now_ms:
-                break
-            found.append(write)
+        """The undecided writes of which a deadline has passed since the last call."""
+        found: dict[Write, None] = {}
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            write = self._deadlines.popleft()[1]
+            if not write.is_decided:
+                found[write] = None
         return found
 
     def committed(self, write: Write) -> None:
@@ -151,6 +170,7 @@ class PendingWrites:
     def abandon(self) -> list[Waiter]:
         """Forgets all writes, because the partition was given up. Returns the clients that wait for them."""
         writes, self._writes = self._writes, deque()
+        self._deadlines.clear()
         for write in writes:
             write.is_decided = True
         return [waiter for write in writes for waiter in write.waiters]

@@ -239,6 +239,32 @@ def test_a_write_that_is_not_confirmed_in_time_is_answered_but_not_undone() -> N
     assert heard == [ErrorCode.REQUEST_TIMED_OUT]
 
 
+def test_each_operation_has_a_time_of_its_own() -> None:
+    """Also those that come when the time of the first one is up."""
+    world = World(write_timeout_ms=5_000)
+    world.log.held = []
+    first = world.put(b"a", b"1")
+    world.timers.advance(4_950)
+    reader = world.ask(b"a")
+    world.timers.advance(50)
+    assert now(first) == "COORDINATOR_NOT_AVAILABLE"
+    assert is_parked(reader)
+    world.timers.advance(50)
+    second = world.put(b"b", b"2")
+    world.timers.advance(4_899)
+    assert is_parked(reader)
+    world.timers.advance(1)
+    assert now(reader) == "COORDINATOR_NOT_AVAILABLE"
+    world.timers.advance(99)
+    assert is_parked(second)
+    world.timers.advance(1)
+    assert now(second) == "COORDINATOR_NOT_AVAILABLE"
+    assert is_parked(world.ask(b"b"))
+    world.log.decide()
+    world.log.decide()
+    assert world.shelf.values == {b"a": b"1", b"b": b"2"}
+
+
 def test_partitions_that_are_led_elsewhere_or_loading_say_so() -> None:
     world = World(led=False)
     assert world.ask(b"a") == "NOT_COORDINATOR"
