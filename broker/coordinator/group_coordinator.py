@@ -56,7 +56,8 @@ from broker.coordinator.ports import (
     RuntimeSettings,
 )
 from broker.coordinator.runtime.coordinator_context import CoordinatorContext
-from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, partition_for
+from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from broker.coordinator.runtime.partitioning import CoordinatorPartitions
 from broker.coordinator.runtime.pending_writes import Transaction
 from broker.coordinator.runtime.result import CoordinatorResult
 from config.ports import Clock, RandomSource, Timers
@@ -129,6 +130,7 @@ class GroupCoordinator:
         self.cluster = cluster
         self._clock = clock
         self._topics = topics
+        self._partitions = CoordinatorPartitions(GROUP_TOPIC, cluster, settings.offsets_topic_partition_count)
         make_uuid = partial(random_uuid, random_source)
         self._runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_TOPIC,
@@ -167,6 +169,8 @@ class GroupCoordinator:
     def topics_changed(self, deleted: Mapping[str, Uuid], changed: frozenset[str] = frozenset()) -> None:
         """Forgets offsets of deleted topics, which are given by name with the id of the deleted one. Consumer
         groups look at topics that have changed."""
+        if GROUP_TOPIC in changed:
+            self._partitions.look()
         self._runtime.metadata_updated(MetadataUpdate(deleted, changed))
 
     def configure(self, consumer: ConsumerGroupSettings) -> None:
@@ -178,10 +182,8 @@ class GroupCoordinator:
         self._runtime.close()
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` to which the group belongs, by the topic's partition count
-        once it exists."""
-        count = self.cluster.partition_count(GROUP_TOPIC) or self.settings.offsets_topic_partition_count
-        return partition_for(group_id, count)
+        """The partition of `__consumer_offsets` to which the group belongs."""
+        return self._partitions.partition_for(group_id)
 
     def locate(self, group_id: str, listener: str) -> CoordinatorEndpoint | ErrorCode:
         """The group's coordinator at the address for clients of `listener`. Has the topic created on first

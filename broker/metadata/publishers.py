@@ -9,7 +9,7 @@ is done before the next begins, and the next image comes only after the last::
     ReplicasPublisher              creates, leads and follows partitions, and applies the configs of topics
     BrokersPublisher               has connections to brokers that are gone, or listen elsewhere, closed
     ThrottlesPublisher             tells the replication quotas which replicas are throttled
-    TopicChangesPublisher          tells the groups which topics have changed or are gone
+    TopicChangesPublisher          tells the coordinators which topics have changed or are gone
 
 The directories of the replicas are compared too (`broker.controller_channel.directory_assignments`), and the
 metadata log of the node takes its snapshots. The publishers call ports and know no network.
@@ -254,16 +254,16 @@ class ThrottlesPublisher:
 
 
 class FollowsTopics(Protocol):
-    """What `TopicChangesPublisher` needs of the group coordinator."""
+    """What `TopicChangesPublisher` needs of a coordinator."""
 
     def topics_changed(self, deleted: Mapping[str, Uuid], changed: frozenset[str]) -> None: ...
 
 
 class TopicChangesPublisher:
-    """Tells the group coordinator which topics have changed or are gone."""
+    """Tells the coordinators which topics have changed or are gone."""
 
-    def __init__(self, groups: FollowsTopics) -> None:
-        self._groups = groups
+    def __init__(self, *coordinators: FollowsTopics) -> None:
+        self._coordinators = coordinators
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
         if delta.topics is None:
@@ -271,4 +271,5 @@ class TopicChangesPublisher:
         deleted = {gone.name: gone.id for gone in delta.topics.deleted.values()}
         changed = (image.topics.by_id.get(topic_id) for topic_id in delta.topics.changed)
         names = frozenset(topic.name for topic in changed if topic is not None)
-        self._groups.topics_changed(deleted, names | deleted.keys())
+        for each in self._coordinators:
+            each.topics_changed(deleted, names | deleted.keys())

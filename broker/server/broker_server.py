@@ -277,7 +277,7 @@ class BrokerServer:
                 BrokersPublisher(self.fetchers, *self.transactions.channels),
                 throttles,
                 self.directories,
-                TopicChangesPublisher(self.services.groups),
+                TopicChangesPublisher(self.services.groups, self.services.transactions),
                 *others,
             ),
             is_registered=lambda offset: 0 <= self.lifecycle.epoch < offset,

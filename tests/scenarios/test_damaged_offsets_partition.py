@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.coordinator.runtime.coordinator_runtime import partition_for
+from broker.coordinator.runtime.partitioning import partition_for
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest

@@ -9,6 +9,7 @@ In reading order:
 * `partition_load`        reading a partition of the topic back, in slices
 * `coordinator_loader`    which partition is loaded next, and what happens when its log cannot be read
 * `coordinator_runtime`   all led partitions: elections, requests, changes of the cluster's metadata
+* `partitioning`          which partition coordinates a name
 * `batches`               records in the log's batches, and back
 * `deadlines`             many deadlines in one heap
 

@@ -10,10 +10,8 @@ coordinator, and the partition is read back from its log, as by a new leader.
 from __future__ import annotations
 
 import logging
-from array import array
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
-from sys import byteorder
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from broker.coordinator.ports import (
@@ -38,34 +36,9 @@ from protocol.errors import EndsProcess, ErrorCode
 from protocol.serving.pending import Pending
 
 LOG: Final = logging.getLogger("barnabas.coordinator")
-_UTF_16: Final = "utf-16-le" if byteorder == "little" else "utf-16-be"
-_INT_MIN: Final = -(2**31)
-NAMES_REMEMBERED: Final = 4096
-"""The number of names whose hashes are remembered: each request of a group or a producer asks for the
-partition of its name, some of them twice."""
 
 R = TypeVar("R")
 S = TypeVar("S", bound=CoordinatorShard)
-
-
-def java_string_hash(text: str) -> int:
-    """`text.hashCode()` as Java has it, a signed 32-bit number: over UTF-16 code units, so a character beyond
-    U+FFFF counts as its two surrogates."""
-    value = 0
-    for unit in array("H", text.encode(_UTF_16, "surrogatepass")):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value - 2**32 if value >= 2**31 else value
-
-
-@lru_cache(NAMES_REMEMBERED)
-def partition_for(name: str, partition_count: int) -> int:
-    """The partition that coordinates `name` (a group id, a transactional id).
-
-    Every broker, and every tool that reads the topic, must find the same one. Kafka takes the absolute value
-    of the hash, with 0 for the one number that has none.
-    """
-    value = java_string_hash(name)
-    return 0 if value == _INT_MIN else abs(value) % partition_count
 
 
 class CoordinatorRuntime(Generic[S]):

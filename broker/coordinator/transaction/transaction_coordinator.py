@@ -7,7 +7,7 @@ are committed. Leadership of `__transaction_state` is told by the metadata publi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Final, Protocol, TypeVar
@@ -21,7 +21,8 @@ from broker.coordinator.ports import (
     PartitionWriter,
     RuntimeSettings,
 )
-from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, partition_for
+from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from broker.coordinator.runtime.partitioning import CoordinatorPartitions
 from broker.coordinator.runtime.result import CoordinatorResult
 from broker.coordinator.transaction.end_transaction import end_transaction, markers_written
 from broker.coordinator.transaction.init_producer_id import init_producer_id, refused
@@ -49,6 +50,7 @@ from protocol.messages.describe_transactions import DescribeTransactionsResponse
 from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.messages.list_transactions import ListTransactionsResponse
+from protocol.primitives import Uuid
 from protocol.serving.pending import Pending
 
 TRANSACTION_TOPIC: Final = "__transaction_state"
@@ -84,8 +86,10 @@ class TransactionCoordinator:
         leaders: PartitionLeaders,
         channel: BrokerChannel,
     ) -> None:
-        self._settings = settings
         self._cluster = cluster
+        self._partitions = CoordinatorPartitions(
+            TRANSACTION_TOPIC, cluster, settings.transaction_state_log_num_partitions
+        )
         self._clock = clock
         self._topics = topics
         self._producer_ids = ProducerIdReserve(producer_ids)
@@ -127,6 +131,11 @@ class TransactionCoordinator:
         self.markers.forget(index)
         self._runtime.resigned(index, leader_epoch)
 
+    def topics_changed(self, deleted: Mapping[str, Uuid], changed: frozenset[str]) -> None:
+        """Called when topics were made or deleted, or have other partitions."""
+        if TRANSACTION_TOPIC in changed:
+            self._partitions.look()
+
     def close(self) -> None:
         """Tells all waiting clients to look for another coordinator, because the broker stops."""
         for index in list(self._leader_epochs):
@@ -134,10 +143,8 @@ class TransactionCoordinator:
         self._runtime.close()
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state` to which the id belongs, by the topic's partition count once
-        it exists."""
-        count = self._cluster.partition_count(TRANSACTION_TOPIC)
-        return partition_for(transactional_id, count or self._settings.transaction_state_log_num_partitions)
+        """The partition of `__transaction_state` to which the id belongs."""
+        return self._partitions.partition_for(transactional_id)
 
     def locate(self, transactional_id: str, listener: str) -> CoordinatorEndpoint | ErrorCode:
         """The id's coordinator at the address for clients of `listener`. Has the topic created on first

@@ -11,6 +11,7 @@ from broker.coordinator.group_keys import offset_key
 from broker.coordinator.group_operation import GroupSettings
 from broker.coordinator.offsets.offset_records import OffsetAndMetadata, offset_record
 from broker.coordinator.runtime.batches import coordinator_batch
+from broker.coordinator.runtime.partitioning import partition_for
 from broker.coordinator.runtime.pending_writes import Transaction
 from broker.coordinator.runtime.result import CoordinatorRecord, CoordinatorResult
 from protocol.codec.compiler import encode
@@ -90,6 +91,33 @@ def test_a_commit_is_answered_when_the_log_has_it_and_fetches_wait_for_it() -> N
     assert is_parked(fetch)
     world.log.decide()
     assert now(fetch).topics[0].partitions[0].offset == 5
+
+
+def test_more_partitions_of_the_offsets_topic_leave_groups_where_they_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As in Kafka: a broker that runs goes on with the partition count of its start."""
+    world = GroupWorld()
+    world.commit_error(1)
+    world.cluster.topics[GROUP_TOPIC] = 60
+    world.groups.topics_changed({}, frozenset({GROUP_TOPIC}))
+    assert world.groups.partition_for("g") == partition_for("g", 50)
+    assert world.committed().offset == 1
+    assert "__consumer_offsets has 60 partitions now" in caplog.text
+    world.restart()
+    assert world.groups.partition_for("g") == partition_for("g", 60)
+    assert world.committed().offset == -1
+
+
+def test_an_offsets_topic_that_was_made_anew_has_the_partitions_that_it_says() -> None:
+    world = GroupWorld()
+    world.commit_error(1)
+    for count in (None, 5):
+        world.cluster.topics.pop(GROUP_TOPIC, None)
+        if count is not None:
+            world.cluster.topics[GROUP_TOPIC] = count
+        world.groups.topics_changed({}, frozenset({GROUP_TOPIC}))
+    assert world.groups.partition_for("g") == partition_for("g", 5)
 
 
 def test_a_refused_commit_leaves_the_offset_before_it() -> None:

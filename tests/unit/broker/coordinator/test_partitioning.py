@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordinator.runtime.coordinator_runtime import java_string_hash, partition_for
+from broker.coordinator.runtime.partitioning import java_string_hash, partition_for
 
 
 @pytest.mark.parametrize(

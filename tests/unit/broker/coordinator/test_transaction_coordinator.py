@@ -31,6 +31,7 @@ class Cluster:
         self.markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = []
         self.takes_markers = True
         self.has_topic = False
+        self.partitions = 4
         self.grants: list[Callable[[int, ErrorCode], None]] = []
         self.coordinator = self.new_coordinator()
 
@@ -57,7 +58,7 @@ class Cluster:
     # What the coordinator asks of the cluster
 
     def partition_count(self, name: str) -> int | None:
-        return 4 if name == TRANSACTION_TOPIC and self.has_topic else None
+        return self.partitions if name == TRANSACTION_TOPIC and self.has_topic else None
 
     def topic_id(self, name: str) -> None:
         return None
@@ -189,3 +190,17 @@ def test_news_of_an_older_leadership_changes_nothing() -> None:
     for index in range(4):
         cluster.coordinator.resigned(index, 5)
     assert cluster.coordinator.describe("t").error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_more_partitions_leave_running_brokers_with_what_they_coordinate() -> None:
+    """As in Kafka, where a broker knows the partition count of its start."""
+    cluster = Cluster()
+    cluster.has_topic = True
+    cluster.elect(5)
+    init(cluster)
+    cluster.grants.pop()(77, ErrorCode.NONE)
+    first = init(cluster)
+    cluster.partitions = 7
+    cluster.coordinator.topics_changed({}, frozenset({TRANSACTION_TOPIC}))
+    second = init(cluster)
+    assert (second.producer_id, second.producer_epoch) == (77, first.producer_epoch + 1)
