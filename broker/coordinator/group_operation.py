@@ -63,6 +63,8 @@ class DeadlineKind(IntEnum):
     """A classic member of a consumer group had time enough to join again."""
     CONSUMER_SYNC = 7
     """A classic member of a consumer group had time enough for SyncGroup."""
+    DELETE_TOPICS = 8
+    """Remove more offsets of deleted topics."""
 
 
 DeadlineKey = tuple[DeadlineKind, str, str]

@@ -18,7 +18,6 @@ from broker.coordinator.consumer.consumer_groups import KINDS, ConsumerGroups
 from broker.coordinator.group_keys import GROUP, OFFSET_KEY_PREFIX, SHORT, read_key
 from broker.coordinator.group_metadata_manager import GroupMetadataManager
 from broker.coordinator.group_operation import DeadlineKey, DeadlineKind, GroupOperation, GroupSettings
-from broker.coordinator.offsets.deletion import forget_topics
 from broker.coordinator.offsets.expiry import OffsetExpiry
 from broker.coordinator.offsets.offset_metadata_manager import OffsetMetadataManager
 from broker.coordinator.ports import CurrentTime, MetadataUpdate
@@ -125,7 +124,7 @@ class GroupShard:
         self.consumers.topics_changed(update.changed_topics)
         operation = self.begin(now)
         if update.deleted_topics:
-            forget_topics(update.deleted_topics, self.offset_metadata, operation)
+            self.offset_metadata.topic_deletions.begin(update.deleted_topics, operation)
         return operation.result
 
     # Deadlines
@@ -142,6 +141,8 @@ class GroupShard:
         group = self.group_metadata.get(group_id)
         if kind is DeadlineKind.EXPIRE_OFFSETS:
             self._expiry.look(operation)
+        elif kind is DeadlineKind.DELETE_TOPICS:
+            self.offset_metadata.topic_deletions.go_on(operation)
         elif kind in FENCING:
             self.consumers.session_is_due(group_id, member_id, operation)
         elif kind is DeadlineKind.CONSUMER_REBALANCE:
@@ -169,6 +170,7 @@ class GroupShard:
                 self.group_metadata.replace(end_group(group, operation))
         for group_id in list(self.group_metadata.consumers.groups) if everything else [self._touched]:
             self.consumers.mend(group_id, operation)
+        self.offset_metadata.topic_deletions.schedule(operation)
         if not self._expiry.is_scheduled(operation):
             self._expiry.schedule(operation)
         return operation.result

@@ -40,11 +40,11 @@ class CommittedOffsets:
             for index in partitions
         ]
 
-    def partitions_in(self, topics: Collection[str]) -> list[tuple[str, str, int]]:
-        """The group, topic and partition of all offsets in these topics."""
+    def partitions_in(self, group: str, topics: Collection[str]) -> list[tuple[str, int]]:
+        """The topic and partition of the group's offsets in these topics."""
+        own = self._groups.get(group, {})
         return [
-            (group, topic, index)
-            for group, own in self._groups.items()
+            (topic, index)
             for topic in (topics if len(topics) < len(own) else own)
             if topic in topics
             for index in own.get(topic, ())

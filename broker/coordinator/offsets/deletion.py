@@ -1,17 +1,14 @@
-"""Deletions: whole groups, offsets of a group, offsets of topics that are gone.
+"""Deletions of whole groups, and of offsets of a group. Those of deleted topics are in `topic_deletions`.
 
 Only groups without members can be deleted. Offsets of a consumer group at work can be deleted,
 but not those of topics that it subscribes (KIP-496); other protocols do not say what they read, so their
-groups must be empty. A deleted topic takes its offsets along; an offset that was committed for an older or
-newer topic of the same name stays.
+groups must be empty.
 
 What an open transaction would commit is forgotten with the rest: a tombstone drops the pending value too, so
 that the marker finds nothing to bring back.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from broker.coordinator.classic.classic_group import CONSUMER_PROTOCOL, ClassicGroup
 from broker.coordinator.classic.group_records import group_tombstone
@@ -23,8 +20,6 @@ from broker.coordinator.offsets.offset_metadata_manager import OffsetMetadataMan
 from broker.coordinator.offsets.offset_records import offset_tombstone
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from protocol.primitives import Uuid
-from protocol.values import ZERO_UUID
 
 
 def delete_group(
@@ -83,20 +78,3 @@ def _deletion_error(group: ClassicGroup | None) -> ErrorCode:
     if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
         return ErrorCode.NON_EMPTY_GROUP
     return ErrorCode.NONE
-
-
-def forget_topics(
-    deleted: Mapping[str, Uuid], offsets: OffsetMetadataManager, operation: GroupOperation
-) -> None:
-    """Writes tombstones for the offsets of deleted topics, which are given by name with their ids."""
-    operation.result.atomic = False
-    gone: dict[tuple[str, str, int], None] = {}
-    for group_id, topic, index in offsets.committed.partitions_in(deleted):
-        committed = offsets.committed.get(group_id, topic, index)
-        if committed is not None and committed.topic_id in (ZERO_UUID, deleted[topic]):
-            gone[group_id, topic, index] = None
-    for group_id in offsets.pending.groups():
-        for topic, index in offsets.pending.partitions(group_id):
-            if topic in deleted:
-                gone[group_id, topic, index] = None
-    operation.result.records.extend(offset_tombstone(*place) for place in gone)

@@ -18,6 +18,7 @@ from broker.coordinator.group_metadata_manager import GroupMetadataManager
 from broker.coordinator.offsets.committed_offsets import CommittedOffsets, KeptOffset
 from broker.coordinator.offsets.offset_records import offset_record, read_offset
 from broker.coordinator.offsets.pending_transactional_offsets import PendingTransactionalOffsets
+from broker.coordinator.offsets.topic_deletions import TopicDeletions
 from broker.coordinator.runtime.result import UndoLog
 from protocol.errors import ProtocolError
 
@@ -29,6 +30,7 @@ class OffsetMetadataManager:
         self._groups = groups
         self.committed = CommittedOffsets()
         self.pending = PendingTransactionalOffsets()
+        self.topic_deletions = TopicDeletions(self.committed, self.pending)
         self._places: dict[bytes, dict[int, KeptOffset]] = {}
         """While loading, the place of offsets by the bytes of a key without the partition."""
 
@@ -50,6 +52,8 @@ class OffsetMetadataManager:
                 self._groups.ensure(read.group, undo)
             elif undo is not None:  # what is undone brings back the group, too, if it is gone by then
                 undo.add(partial(self._ensure_if_any, read.group))
+            if value is not None:
+                self.topic_deletions.offset_written(key, undo)
             if undo is not None or value is None:
                 self.committed.set(read.group, read.topic, read.partition, value, undo)
                 return

@@ -199,6 +199,33 @@ def test_an_offset_of_the_next_topic_of_that_name_stays() -> None:
     assert [world.committed(index).offset for index in (0, 1)] == [5, -1]
 
 
+def test_offsets_of_a_much_read_topic_go_in_slices() -> None:
+    """A commit to the next topic of that name, before all are gone, stays, even if it names no id."""
+    world = GroupWorld()
+    groups = [f"g-{number}" for number in range(1_000)]
+    world.cluster.topics[GROUP_TOPIC] = 1
+    append(world, *(offset_record(group, "t", 0, OffsetAndMetadata(5)) for group in groups))
+    world.restart()
+    committed = world.shard("g").offset_metadata.committed
+    world.groups.topics_changed({"t": b"the first topic!"})
+    left = [group for group in groups if committed.has_group(group)]
+    assert len(left) == 800
+    refused, kept = left[:2]
+    world.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.commit_error(6, group_id=refused)
+    world.log.refusal = ErrorCode.NONE
+    assert world.commit_error(7, group_id=kept) is ErrorCode.NONE
+    turns = 0
+    while [group for group in groups if committed.has_group(group)] != [kept]:
+        world.timers.advance(1)
+        turns += 1
+    assert turns in (4, 5)
+    for _ in range(2):
+        assert world.committed(group_id=kept).offset == 7
+        assert world.committed(group_id=refused).offset == -1
+        world.restart()
+
+
 def test_who_names_a_topic_by_its_id_is_not_shown_an_offset_of_another_one() -> None:
     world = GroupWorld()
     append(world, offset_record("g", "t", 0, OffsetAndMetadata(5, topic_id=b"the second topic")))
