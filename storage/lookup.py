@@ -38,6 +38,17 @@ def read(
     return None
 
 
+def size_between(log: PartitionLog, offset: int, end_offset: int) -> int:
+    """Does what `PartitionLog.size_between` does for any place in the log."""
+    segments = log.segments
+    first, last = segments.number_of(offset), segments.number_of(end_offset)
+    try:
+        before, end = _end_position(log, first, offset), _end_position(log, last, end_offset)
+    except OSError as error:
+        raise unreadable(log, error) from error
+    return sum(segment.size_bytes for segment in segments[first:last]) + end - before
+
+
 def _end_position(log: PartitionLog, number: int, limit: int) -> int:
     """The position in a segment at which the batches below `limit` end."""
     segment = log.segments[number]

@@ -362,6 +362,16 @@ class PartitionLog:
                 return None
         return LogSlice(active.log, position, available, recent[number - 1], active.base_offset, True)
 
+    def size_between(self, offset: int, end_offset: int) -> int:
+        """The size of the batches from the one that contains `offset` on, all below `end_offset`, in whatever
+        segments they lie. Both offsets are in the log. Raises LogStorageError."""
+        segments = self.segments
+        recent = segments.recent_offsets
+        if not recent or offset < recent[0]:
+            return lookup.size_between(self, offset, end_offset)
+        found = self.read(offset, max_bytes=segments.active.size_bytes, up_to_offset=end_offset)
+        return 0 if found is None else found.size_bytes
+
     def aborted_transactions(self, from_offset: int, found: LogSlice) -> list[tuple[int, int]]:
         """Pairs of producer id and first offset: the aborted transactions that a reader of `found` must leave
         out, by first offset. Raises LogStorageError."""

@@ -1,11 +1,11 @@
 """Fetch requests that wait for more to read.
 
 If a first look found less than `min_bytes`, and nothing that must be told at once (an error, a diverging
-epoch), the request waits: it watches its partitions, an append subtracts its size from what is missing, and
-when nothing is missing the purgatory lets the request look again, after the turn that appended has ended. So
-a turn with many appends wakes a fetch once, and the answer holds them all. When the time is over, or the
-leadership of a partition changes, the answer is made of what there is by then. A client that has gone takes
-its request with it.
+epoch), the request waits: it watches its partitions, what becomes readable there is subtracted from what is
+missing, and when nothing is missing the purgatory lets the request look again, after the turn that appended
+has ended. So a turn with many appends wakes a fetch once, and the answer holds them all. When the time is
+over, or the leadership of a partition changes, the answer is made of what there is by then. A client that has
+gone takes its request with it.
 
 A request that need not wait never comes here.
 """
@@ -123,8 +123,8 @@ class DelayedFetch(Generic[Response]):
         read_committed: bool,
         replica: ReplicaReader | None = None,
     ) -> None:
-        """missing_bytes: the number of bytes that must be appended before the request is answered ahead of
-        its time. replica: the replica that reads, None for a consumer. What is held back from it does not
+        """missing_bytes: the number of bytes that must become readable before the request is answered ahead
+        of its time. replica: the replica that reads, None for a consumer. What is held back from it does not
         count."""
         self._fetch = fetch
         self._session = session

@@ -31,7 +31,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from broker.fast_lane.epoch import LaneEpoch
-from broker.replication.partition_listeners import NO_KEEPER, CommitWaiter, DeletionWaiter, IsrKeeper, Watched
+from broker.replication.partition_listeners import (
+    ENOUGH_BYTES,
+    NO_KEEPER,
+    CommitWaiter,
+    DeletionWaiter,
+    IsrKeeper,
+    Watched,
+)
 from broker.replication.partition_state import (
     NO_BROKER_EPOCH,
     CommittedPartitionState,
@@ -54,6 +61,7 @@ from broker.replication.roles import (
 from broker.replication.topic_settings import TopicCounters
 from broker.replication.transitions import TRANSITIONS, Role, RoleCause
 from protocol.errors import ErrorCode, InvariantViolated, invariant
+from storage.errors import LogStorageError
 from storage.partition_log import PartitionLog
 from storage.retention import LEADER_INCREMENTS
 
@@ -92,7 +100,6 @@ class Partition(Watched):
         "topic",
         "topic_id",
         "trusted_connection",
-        "unseen_bytes",
     )
 
     def __init__(
@@ -141,9 +148,6 @@ class Partition(Watched):
         everything in the log counts as replicated."""
         self.trusted_connection = ""
         """The connection of the last batch that was validated by its header alone, see `watched_batches`."""
-        self.unseen_bytes = 0
-        """The number of bytes that were appended beyond the high watermark. A waiting fetch counts them once
-        they can be read."""
         self.commit_waiters: dict[CommitWaiter, int] = {}
         """The offset that the high watermark must reach for each waiter, in the order in which they came. The
         offsets need not ascend: a batch that is sent again waits for its first place."""
@@ -475,18 +479,16 @@ class Partition(Watched):
 
     # The leader, as a follower.
 
-    def follow_leader(self, high_watermark: int, log_start_offset: int, size_bytes: int) -> None:
-        """The leader has told how far all is committed, and from where on it keeps records; `size_bytes` that
-        it sent were appended here. Whoever reads from this replica is told.
+    def follow_leader(self, high_watermark: int, log_start_offset: int) -> None:
+        """The leader has told how far all is committed, and from where on it keeps records. Whoever reads
+        from this replica is told.
 
         log_start_offset: at most the end of this replica's log.
         """
         log = self.log
-        self.unseen_bytes += size_bytes
-        if log.update_high_watermark(high_watermark):
-            grown, self.unseen_bytes = self.unseen_bytes, 0
-            if self.watchers:
-                self.tell_grew(grown)
+        before = log.high_watermark
+        if log.update_high_watermark(high_watermark) and self.watchers:
+            self._tell_readers(before)
         if log.increase_log_start(log_start_offset, LEADER_INCREMENTS):
             self.tell_changed()
 
@@ -514,7 +516,6 @@ class Partition(Watched):
     def appended(self, size_bytes: int) -> None:
         """Takes in that this broker has appended so many bytes to the log."""
         if not self.is_alone:
-            self.unseen_bytes += size_bytes
             if self.log_end_watchers:
                 self.tell_log_end_moved(size_bytes)
             self.advance_high_watermark()
@@ -534,25 +535,35 @@ class Partition(Watched):
         state, log = self.state, self.log
         if self.is_under_min_isr or not isinstance(state, Leader):
             return
+        before = log.high_watermark
         end = leader_end = log.log_end_offset
         for replica in state.in_sync_followers:
             if replica.log_end_offset < end:
                 end = replica.log_end_offset
-        if end <= log.high_watermark:
+        if end <= before:
             return
         for replica_id, replica in state.followers_outside:
             if replica.log_end_offset < end and self.isr_keeper.is_joining(replica_id, replica, leader_end):
                 end = replica.log_end_offset
-        if end <= log.high_watermark:
+        if end <= before:
             return
         log.update_high_watermark(end)
-        grown, self.unseen_bytes = self.unseen_bytes, 0
         if self.commit_waiters:
             self._acknowledge(end)
         if self.watchers:
-            self.tell_grew(grown)
+            self._tell_readers(before)
         if self.log_end_watchers:
             self.tell_log_end_moved(0)
+
+    def _tell_readers(self, before: int) -> None:
+        """Tells those that read up to the high watermark how much more there is than when it was at `before`.
+        The log is asked for that anew, because the high watermark moves by other steps than appends make."""
+        log = self.log
+        try:
+            size_bytes = log.size_between(before, log.high_watermark)
+        except LogStorageError:
+            size_bytes = ENOUGH_BYTES  # whoever waits looks now, and meets the error
+        self.tell_grew(size_bytes)
 
     def wait_for_commit(self, offset: int, waiter: CommitWaiter) -> None:
         """Has `waiter` told when the high watermark has reached `offset`, or cannot reach it any more. It

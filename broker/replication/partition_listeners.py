@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from broker.replication.roles import ReplicaState
 
 __all__ = [
+    "ENOUGH_BYTES",
     "NO_KEEPER",
     "CommitWaiter",
     "DeletionWaiter",
@@ -22,6 +23,10 @@ __all__ = [
     "Watched",
     "Watcher",
 ]
+
+
+ENOUGH_BYTES: Final = 2**31 - 1
+"""A size that satisfies every fetch, told where it is not known how much more there is to read."""
 
 
 class Watcher(Protocol):

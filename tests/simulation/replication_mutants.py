@@ -178,8 +178,8 @@ def _believes_more_than_it_has(patch: Patch) -> None:
 
 
 def _takes_all_for_committed(patch: Patch) -> None:
-    def follow(genuine: Any, self: FollowedLog, high_watermark: int, start: int, size_bytes: int) -> None:
-        genuine(self, self.log_end_offset, start, size_bytes)
+    def follow(genuine: Any, self: FollowedLog, high_watermark: int, start: int) -> None:
+        genuine(self, self.log_end_offset, start)
 
     wrapped(patch, FollowedLog, "follow_leader", follow)
 

@@ -92,13 +92,11 @@ class FollowedLog:
                 log.truncate_fully_and_start_at(first, now_ms=now_ms)
         return log.append_as_follower(records, now_ms, leader_epoch)
 
-    def follow_leader(self, high_watermark: int, log_start_offset: int, size_bytes: int) -> None:
-        """Takes over the leader's high watermark and log start offset.
-
-        size_bytes: of the records that were appended now; fetches that wait at this replica are told of them.
-        """
+    def follow_leader(self, high_watermark: int, log_start_offset: int) -> None:
+        """Takes over the leader's high watermark and log start offset. Fetches that wait at this replica are
+        told of what they can read now."""
         start = min(log_start_offset, self.partition.log.log_end_offset)
-        self.partition.follow_leader(high_watermark, start, size_bytes)
+        self.partition.follow_leader(high_watermark, start)
 
     def when_quiet(self, call: Callable[[], None]) -> None:
         """Calls back when no append is under way, not even one from the time when this broker led. Only then

@@ -395,7 +395,7 @@ class ReplicaFetcher:
         log_start_offset: int,
         size_bytes: int,
     ) -> None:
-        followed.follow_leader(high_watermark, log_start_offset, size_bytes)
+        followed.follow_leader(high_watermark, log_start_offset)
         self.bytes_fetched += size_bytes
         if size_bytes:
             self._node.copied(followed.partition, size_bytes)

@@ -64,6 +64,12 @@ class TestNearTheEndAndThroughTheIndex:
         assert taken(rig, 30, max_bytes=size - 1, at_least_one_batch=False) == []
         assert taken(rig, 30, max_bytes=size, at_least_one_batch=False) == [(30, 32)]
 
+    def test_the_size_between_two_offsets_is_that_of_the_batches_there(self, reopened: bool) -> None:
+        rig = self.rig(reopened)
+        size = rig.log.size_bytes // 40
+        for offset, end_offset, batches in ((0, 120, 40), (60, 66, 2), (61, 68, 2), (60, 60, 0), (60, 62, 0)):
+            assert rig.log.size_between(offset, end_offset) == batches * size
+
     def test_outside(self, reopened: bool) -> None:
         rig = self.rig(reopened)
         assert taken(rig, 120) == []
@@ -82,6 +88,15 @@ def test_a_slice_is_of_one_segment_and_the_next_read_goes_on() -> None:
     found = rig.log.read(second + 1, max_bytes=1)
     assert found is not None
     assert (found.base_offset, found.segment_base_offset) == (second, second)
+
+
+def test_the_size_between_two_offsets_counts_all_segments_between() -> None:
+    rig = filled(segment_bytes=1000)
+    size = rig.log.size_bytes // 40
+    assert len(rig.log.segments) > 3
+    for offset in range(0, 120, 3):
+        for end_offset in range(offset, 121, 3):
+            assert rig.log.size_between(offset, end_offset) == (end_offset - offset) // 3 * size
 
 
 @pytest.mark.parametrize("reopened", [False, True], ids=["remembered", "through the index"])

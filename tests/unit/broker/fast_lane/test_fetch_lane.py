@@ -370,6 +370,21 @@ def test_a_long_poll_on_the_lane_ends_with_its_time_or_with_its_client() -> None
     assert world.dispatcher.metrics.waiting == 0
 
 
+def test_a_long_poll_on_the_lane_ends_with_the_next_move_of_the_high_watermark() -> None:
+    world = FetchWorld(fast=True)
+    world.topic("t", replicas=(1, 2), isr=(1, 2))
+    partition = world.rig.replicas.by_name["t", 0]
+    for _ in range(10):
+        world.write("t")
+    for offset in range(9):
+        partition.follower_fetched(2, offset + 1, now_ms=0)
+        world.run()
+        asked = world.asked("t", offset + 1)
+        world.send(world.request(asked))
+        assert len(world.rig.fetches.waiting) == 1
+    assert world.taken == 8
+
+
 @pytest.mark.parametrize("version", [12, 13])
 def test_a_long_poll_on_the_lane_hears_that_it_may_not_read_any_more(version: int) -> None:
     answers = []

@@ -98,13 +98,14 @@ def test_the_high_watermark_is_the_smallest_end_in_sync() -> None:
 def test_the_high_watermark_stands_while_too_few_are_in_sync() -> None:
     rig, partition = hosted(replicas=(1, 2), isr=(1,), min_insync_replicas="2")
     partition.log.append_as_leader(rig.batch(4), leader_epoch=5, now_ms=rig.clock.wall_ms())
-    partition.appended(100)
+    size_bytes = partition.log.size_bytes
+    partition.appended(size_bytes)
     assert (partition.is_under_min_isr, partition.log.high_watermark) == (True, 0)
     watcher = Watcher()
     partition.watch(watcher, "x")
     partition.require_insync(1)
     assert (partition.is_under_min_isr, partition.log.high_watermark) == (False, 4)
-    assert watcher.heard == [("grew", "x", 100)]
+    assert watcher.heard == [("grew", "x", size_bytes)]
 
 
 def test_a_new_epoch_begins_at_the_log_end() -> None:
