@@ -230,13 +230,14 @@ class Partition(Watched):
             return False
         moved = leader_id != self.leader_id or leader_epoch != self.leader_epoch
         is_newer = partition_epoch > self.partition_epoch
+        is_next_epoch = leader_epoch == self.leader_epoch + 1
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
         self.adding = tuple(adding)
         self.is_reassigning = bool(adding or removing)
         if moved:
-            self._change_leader(leader_id, tuple(isr), now_ms)
+            self._change_leader(leader_id, tuple(isr), now_ms, is_next_epoch=is_next_epoch)
         elif isinstance(self.state, Leader):
             self.state.follow_image(replicas, tuple(isr), is_newer=is_newer)
         self._count_replicas()
@@ -252,8 +253,12 @@ class Partition(Watched):
             self._tell_deletion_waiters()
         return moved
 
-    def _change_leader(self, leader_id: int, isr: tuple[int, ...], now_ms: int) -> None:
-        """Begins a new epoch, in which this broker, another one or nobody leads."""
+    def _change_leader(
+        self, leader_id: int, isr: tuple[int, ...], now_ms: int, *, is_next_epoch: bool
+    ) -> None:
+        """Begins a new epoch, in which this broker, another one or nobody leads. is_next_epoch: whether there
+        was none between it and the one before. If there was, another broker may have led in it, to whose log
+        the others have cut theirs."""
         if leader_id != self.node_id:
             self._enter(self._following(leader_id), RoleCause.LEADER_CHANGED)
             return
@@ -264,7 +269,7 @@ class Partition(Watched):
             isr=isr,
             log_end_offset=log_end_offset,
             now_ms=now_ms,
-            before=self.state if isinstance(self.state, Leader) else None,
+            before=self.state if is_next_epoch and isinstance(self.state, Leader) else None,
         )
         self.log.leader_epochs.assign(self.leader_epoch, log_end_offset)
         self._enter(leader, RoleCause.ELECTED)

@@ -137,8 +137,8 @@ class Leader:
         now_ms: int,
         before: Leader | None,
     ) -> Leader:
-        """The leader of a new epoch. before: the previous role, if this broker led already. What it knows of
-        the other replicas stays true then, while a new leader knows nothing of them."""
+        """The leader of a new epoch. before: its role in the epoch just before, if it led there too. What it
+        knows of the other replicas stays true then, while a new leader knows nothing of them."""
         known = {} if before is None else before.replicas
         states = {}
         for replica in _others(leader_id, replicas, isr):

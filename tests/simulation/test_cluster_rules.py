@@ -216,7 +216,7 @@ def test_a_second_leader_of_an_epoch(traffic: Traffic) -> None:
     follower = traffic.followers[0]
     hosted = traffic.hosted(follower)
     assert hosted is not None
-    hosted._change_leader(follower.node_id, hosted.replicas, 0)
+    hosted._change_leader(follower.node_id, hosted.replicas, 0, is_next_epoch=True)
     strikes(partition_rules.TWO_LEADERS, lambda: traffic.turn(follower))
 
 
@@ -306,7 +306,7 @@ def make_leader(node: SimulatedNode, hosted: Partition) -> None:
     """In a new epoch, without asking anybody."""
     hosted.leader_epoch += 1
     hosted.partition_epoch += 1
-    hosted._change_leader(node.node_id, (node.node_id,), 0)
+    hosted._change_leader(node.node_id, (node.node_id,), 0, is_next_epoch=True)
 
 
 def commit_more(traffic: Traffic) -> None:

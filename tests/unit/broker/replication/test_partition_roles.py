@@ -152,6 +152,22 @@ def test_a_leader_in_a_new_epoch_keeps_what_it_knows(partition: Partition) -> No
     assert leading(partition).epoch_start_offset == 10
 
 
+def test_a_leader_that_has_missed_an_epoch_believes_nothing_of_what_it_was_told_before(
+    partition: Partition,
+) -> None:
+    """Who led in between may have had the third replica cut its log. What is acknowledged must be there."""
+    follow(partition, isr=(1, 2, 3))
+    partition.follower_fetched(2, 8, now_ms=100)
+    partition.follower_fetched(3, 10, now_ms=100)
+    follow(partition, 1, 7, isr=(1, 3), now_ms=200)
+    assert partition.log.high_watermark == 8
+    assert [state.log_end_offset for state in leading(partition).replicas.values()] == [-1, -1, -1]
+    partition.follower_fetched(3, 8, now_ms=300)
+    assert partition.log.high_watermark == 8
+    partition.follower_fetched(3, 10, now_ms=400)
+    assert partition.log.high_watermark == 10
+
+
 def test_replicas_come_and_go_within_an_epoch(partition: Partition) -> None:
     partition.follower_fetched(2, 4, now_ms=100)
     follow(partition, replicas=(1, 2, 5), isr=(1, 2))
