@@ -196,7 +196,8 @@ class ReplicaManager:
             return
         if delta.topics is not None:
             for gone in delta.topics.deleted.values():
-                for index, entry in gone.partitions.items():
+                # What was hosted is told by the image before: a replica may have left in the same delta.
+                for index, entry in delta.topics.base.by_id[gone.id].partitions.items():
                     if self._node_id in entry.replicas:
                         self._drop(gone.name, index, gone.id, changes)
                     yield

@@ -146,6 +146,15 @@ def test_a_partition_that_moves_away_takes_its_log_along() -> None:
     assert (len(rig.replicas.by_name), len(rig.replicas.by_id)) == (0, 0)
 
 
+def test_a_partition_that_moves_away_while_its_topic_is_deleted_takes_its_log_along() -> None:
+    rig = HandlerRig()
+    made = rig.topic("t", 2, replicas=(1, 2))
+    moved = PartitionChangeRecord(partition_id=0, topic_id=made, replicas=[2, 3], isr=[2, 3], leader=2)
+    rig.apply(moved, RemoveTopicRecord(made))
+    assert (rig.logs.logs, rig.logs.deleted) == ({}, [("t", 0), ("t", 1)])
+    assert (len(rig.replicas.by_name), len(rig.replicas.by_id)) == (0, 0)
+
+
 def test_a_topic_deleted_and_made_again_in_one_breath() -> None:
     rig = HandlerRig()
     made = rig.topic("t")
