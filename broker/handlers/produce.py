@@ -245,9 +245,6 @@ class ProduceAnswering:
         self, partition: Partition, answer: ProduceResponse.PartitionProduceResponse, error: ErrorCode
     ) -> None:
         answer.error_code = error
-        if error:
-            answer.base_offset = -1
-            answer.log_append_time_ms = -1
         if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leader(self._services, self._context, partition.topic, answer)
             if self._response is not None:

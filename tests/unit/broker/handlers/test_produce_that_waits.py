@@ -85,7 +85,7 @@ def test_replication_is_waited_for_after_the_append_and_only_then_the_time_runs(
     rig.timers.advance(499)
     assert not pending.done
     rig.timers.advance(1)
-    assert codes(pending.response) == [("packed", ErrorCode.REQUEST_TIMED_OUT, -1)]
+    assert codes(pending.response) == [("packed", ErrorCode.REQUEST_TIMED_OUT, 0)]
     second = rig.produce(("packed", rig.large()))
     rig.run()
     rig.replicas.by_name["packed", 0].follower_fetched(2, 600, now_ms=0)

@@ -54,12 +54,28 @@ def test_too_few_in_sync_after_the_append_leaves_it_open_until_the_time_is_over(
 
 
 def test_a_leader_that_leads_no_more_says_so_at_once_and_who_does(rig: LeaderRig) -> None:
+    rig.produce(2, acks=1)
     sent = rig.produce(1)
     rig.change(leader=2)
     answer = only(sent)
-    assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
     assert answer.current_leader == ProduceResponse.LeaderIdAndEpoch(2, 1)
     assert now(sent).node_endpoints == [ProduceResponse.NodeEndpoint(2, "host2", 9002, None)]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.KAFKA_STORAGE_ERROR])
+def test_who_hears_of_an_error_late_is_told_where_the_batch_lies(error: ErrorCode) -> None:
+    """Only the error code says that its replication is not known, as in Kafka."""
+    rig = LeaderRig()
+    rig.lead((1, 2), (1, 2), message_timestamp_type="LogAppendTime")
+    rig.produce(3, acks=1)
+    sent = rig.produce(1, timeout_ms=1000)
+    appended_ms = rig.clock.wall_ms()
+    if error is ErrorCode.KAFKA_STORAGE_ERROR:
+        rig.replicas.log_went_offline("t", 0)
+    rig.timers.advance(1000)
+    answer = only(sent)
+    assert (answer.error_code, answer.base_offset, answer.log_append_time_ms) == (error, 3, appended_ms)
 
 
 def test_a_leader_that_is_elected_again_keeps_what_it_owes(rig: LeaderRig) -> None:
