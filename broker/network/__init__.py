@@ -18,6 +18,7 @@ In reading order:
 * `output`          the queue of bytes and file slices in front of one socket
 * `disconnects`     notices that a peer has disconnected while its connection is not read
 * `sockets`         a channel on a real non-blocking socket of the loop
+* `socket_options`  what is set for the socket of an accepted connection
 * `acceptor`        a listening socket
 * `socket_network`  the real side of `Network`: listeners and outgoing connections of this machine
 

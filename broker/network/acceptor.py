@@ -16,18 +16,14 @@ from typing import Final
 
 from broker.network.interfaces import ListenerSettings, Traffic
 from broker.network.limits import ConnectionLimits, plain_host
+from broker.network.socket_options import SocketOptions
 from broker.ports.machine import highest_connection_descriptor
-from config.limits import ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, KIB
+from config.limits import ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN
 from config.ports import Clock, Timer, Timers
 
 _log = logging.getLogger("barnabas.network")
 
 _LARGEST_PORT: Final = 65535
-_BBR_SEND_BUFFER_BYTES: Final = 192 * KIB
-"""The send buffer under BBR, if the user has set none. BBR paces a connection at the rate that it finds, and
-each byte of a longer queue is only touched more often: answers of 1 MB and more cost a third less processor
-time with this bound. It is about twice what Apache Kafka sets everywhere."""
-_BBR: Final = frozenset({b"bbr", b"bbr2", b"bbr3"})
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -63,8 +59,7 @@ class Acceptor:
         self._accepting = False
         self._pause_timer: Timer | None = None
         self._socket = open_listening_socket(settings)
-        set_bytes = settings.send_buffer_bytes
-        self._send_buffer_bytes = fitting_send_buffer_bytes(self._socket) if set_bytes is None else set_bytes
+        self._options = SocketOptions(self._socket, settings.send_buffer_bytes)
         self.host, self.port = self._socket.getsockname()[:2]
 
     def start(self) -> None:
@@ -126,32 +121,17 @@ class Acceptor:
             return
         try:
             sock.setblocking(False)
-            self._set_options(sock)
+            self._options.apply(sock, host)
         except OSError:
             sock.close()  # the peer has reset the connection already
             return
         self.traffic.accepted += 1
         self._on_accept(sock, host, address[1])
 
-    def _set_options(self, sock: socket.socket) -> None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if self._send_buffer_bytes > 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
-
     def _pause_for_a_while(self, reason: str) -> None:
         _log.warning("Listener %s takes %s", self.settings.name, reason)
         self._pause()
         self._pause_timer = self._timers.call_at(self._clock.monotonic_ms() + ACCEPT_PAUSE_MS, self.start)
-
-
-def fitting_send_buffer_bytes(sock: socket.socket) -> int:
-    """The send buffer that suits the congestion control of a socket; -1 for the kernel's own sizing."""
-    try:
-        name = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-    except (AttributeError, OSError):  # not on this system
-        return -1
-    return _BBR_SEND_BUFFER_BYTES if name.rstrip(b"\0") in _BBR else -1
 
 
 def open_listening_socket(settings: ListenerSettings) -> socket.socket:

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.network import acceptor as acceptor_module
 from broker.network import socket_network
-from broker.network.acceptor import Acceptor, fitting_send_buffer_bytes
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer, ListenerSettings
 from broker.network.output import BytesLike, Transport, plain
@@ -463,44 +461,6 @@ def test_many_requests_of_many_connections_come_out_in_order() -> None:
     assert rig.acceptor.traffic.received_bytes == sum(
         len(framed(b"\0\1" + text.encode())) for text in rig.service.requests
     )
-
-
-@pytest.mark.parametrize(("congestion_control", "expected_bytes"), [(b"bbr", 192 * KIB), (b"reno", -1)])
-def test_the_send_buffer_suits_the_congestion_control(congestion_control: bytes, expected_bytes: int) -> None:
-    with socket.socket() as sock:
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion_control)
-        except OSError:
-            pytest.skip(f"this kernel does not offer {congestion_control.decode()}")
-        assert fitting_send_buffer_bytes(sock) == expected_bytes
-
-
-@pytest.mark.parametrize("set_bytes", [-1, 30 * KIB])
-def test_the_users_send_buffer_wins(set_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptor_module, "fitting_send_buffer_bytes", lambda sock: 77 * KIB)
-    rig, taken = NetworkRig(), list[int]()
-
-    async def scenario(rig: NetworkRig) -> None:
-        for number, given in enumerate((set_bytes, None)):
-            acceptor = Acceptor(
-                ListenerSettings("PLAINTEXT", "127.0.0.1", 0, send_buffer_bytes=given),
-                loop=rig.loop,
-                limits=rig.server.limits,
-                clock=rig.clock,
-                timers=rig.timers,
-                on_accept=lambda sock, host, port: taken.append(
-                    sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-                ),
-            )
-            acceptor.start()
-            with socket.create_connection((acceptor.host, acceptor.port)):
-                await rig.until(lambda wanted=number: len(taken) > wanted)  # type: ignore[misc]
-            acceptor.close()
-
-    rig.run(scenario)
-    doubled = 2  # the kernel counts its own bookkeeping too
-    assert taken[1] == doubled * 77 * KIB
-    assert taken[0] == doubled * set_bytes if set_bytes > 0 else taken[0] != taken[1]
 
 
 @pytest.mark.parametrize("chosen_bytes", [-1, 300 * KIB])
