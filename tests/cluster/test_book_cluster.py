@@ -1,4 +1,4 @@
-"""The book's exercises with three brokers: replicas, acks, a broker that dies, and preferred leaders.
+"""The book's exercises with three and four brokers: replicas, acks, a broker that dies, preferred leaders.
 
 "Apache Kafka: Von den Grundlagen bis zum Produktiveinsatz", exercises 1.2, 2.2.2.3, 2.3.1, 2.3.2.2 and the
 leader epochs of chapter 3, with the genuine command line tools, in the book's order: each test goes on where
@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.brokers.cluster import FAST, KAFKAS, OURS, Cluster
+from tests.support.brokers.cluster import BROKER, FAST, KAFKAS, OURS, Cluster, GenuineNode
 from tests.support.clients.book import consume, fields, produce
 from tests.support.genuine.kafka_tools import ToolResult, run_tool
 from tests.support.genuine.tool_server import Tool, ToolServer
@@ -30,6 +30,7 @@ times a broker of Apache Kafka that starts again needs a minute until it is back
 STRICT: Final = "flugdaten-min-insync-replicas-3"
 FAILOVER: Final = "replication-test"
 FILES: Final = "datei-struktur"
+FOUR: Final = "four-replicas"
 TOO_FEW_BROKERS: Final = (
     "Unable to replicate the partition 4 time(s): The target replication factor of 4 cannot be reached "
     "because only 3 broker(s) are registered or some brokers have all their log directories cordoned."
@@ -269,3 +270,25 @@ def test_2_e11_the_leader_epoch_grows_where_the_leader_changes(cluster: Cluster,
     produce(tool, FILES, [f"O{number}" for number in range(30)], "--command-property", "batch.size=1")
     led = next(index for index, leader in before.items() if leader == 3)
     await_leader_epochs(cluster, 3, led, [0, 1, 2])
+
+
+def test_e18_four_replicas_with_a_fourth_broker(cluster: Cluster, tool: Tool) -> None:
+    """What three brokers refuse; one of the four stops and comes back."""
+    kind = KAFKAS if isinstance(cluster.nodes[1], GenuineNode) else OURS
+    known = {"controller.quorum.bootstrap.servers": cluster.bootstrap_controllers}
+    cluster.add(4, kind, BROKER, properties=known)
+    cluster.format_node(4)
+    cluster.start(4).await_brokers()
+    assert create(cluster, tool, FOUR, 4, 4).lines == [f"Created topic {FOUR}."]
+    lines = describe(tool, "--topic", FOUR)
+    assert {line.leader for line in lines} == {1, 2, 3, 4}
+    assert all(sorted(line.isr) == [1, 2, 3, 4] for line in lines)
+    values = [f"M{number}" for number in range(20)]
+    produce(tool, FOUR, values, "--command-property", "acks=all")
+    cluster.nodes[4].stop()
+    left = await_isr(cluster, tool, FOUR, {1, 2, 3})
+    assert {line.leader for line in left} <= {1, 2, 3}
+    cluster.nodes[4].start()
+    cluster.await_brokers(1, 2, 3, 4)
+    await_isr(cluster, tool, FOUR, {1, 2, 3, 4})
+    assert sorted(consume_all(cluster, tool, FOUR, len(values))) == sorted(values)
