@@ -3,7 +3,8 @@
 Producers by name and by id and a group's members write while topics are deleted and made anew, leaders move,
 disks fail and heal, logs go offline, helper threads come back late and the image is applied a partition at
 a time. Each answer without error must name an offset (a group's: the record must be in its log), and there
-the record is read back, at the moment of the answer.
+the record is read back, at the moment of the answer. The same holds where a producer hears of an error that
+came while its batch was replicated, and that names an offset.
 
 And at every step: who is found under a name is the topic that the metadata shows by that name.
 """
@@ -24,6 +25,7 @@ from broker.coordinator.runtime.batches import loaded_batches
 from broker.handlers import delete_records, produce
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import LeaderChange
+from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
@@ -48,6 +50,12 @@ TOPICS = ("plain", "synced", "packed", "copied", GROUP_TOPIC)
 CONFIGS = {"synced": ("flush.messages", "1"), "packed": ("compression.type", "lz4")}
 PARTITIONS = 3
 REPLICAS = {"copied": [1, 2]}
+WHILE_REPLICATED = (
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+)
+"""The errors of batches that are in the log."""
 
 names = st.sampled_from(TOPICS)
 written = st.sampled_from(TOPICS[:-1])
@@ -221,14 +229,14 @@ class Writes(RuleBasedStateMachine):
         def check(response: Any) -> None:
             if acks and not isinstance(response, CloseConnection):
                 for told in response.responses[0].partition_responses:
-                    if told.error_code:
-                        assert told.base_offset == -1
+                    if told.error_code and told.base_offset == -1:
                         continue
                     partition = found[told.index]
                     assert partition is not None, "what was not here was not written"
+                    assert not told.error_code or (acks == -1 and told.error_code in WHILE_REPLICATED)
                     if hosted.get((key, told.index)) is partition:
                         assert values[told.index] in self.read(partition, told.base_offset)
-                    else:
+                    elif not told.error_code:
                         assert len(values) > 1, "it was here when it was written, and another was waited for"
                         assert told.base_offset >= 0
 
