@@ -14,9 +14,9 @@ import logging
 from collections import deque
 from typing import Final
 
-from config.errors import InvalidValue, some_of
+from config.errors import some_of
 from config.setting import one_line
-from config.values import ConfigType, parse_value, split_list
+from config.values import java_whole, split_list
 
 __all__ = ["ReplicationQuota", "throttled_partitions"]
 
@@ -92,20 +92,11 @@ def throttled_partitions(replicas: str, broker_id: int) -> frozenset[int]:
     found: set[int] = set()
     refused: list[str] = []
     for item in items:
-        partition, _, broker = (part.strip() for part in item.partition(":"))
-        if not _is_number(partition) or not _is_number(broker):
+        partition, broker = (java_whole(part.strip()) for part in item.partition(":")[::2])
+        if partition is None or broker is None:
             refused.append(one_line(item))
-        elif int(broker) == broker_id:
-            found.add(int(partition))
+        elif broker == broker_id:
+            found.add(partition)
     if refused:
         _log.error("Throttled replicas that cannot exist are passed over: %s", some_of(refused, ", "))
     return frozenset(found)
-
-
-def _is_number(text: str) -> bool:
-    """Whether it is the number of a partition or a broker."""
-    try:
-        parse_value("replica", text, ConfigType.INT)
-    except InvalidValue:
-        return False
-    return True
