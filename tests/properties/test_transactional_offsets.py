@@ -96,9 +96,7 @@ class Walk:
     def compare(self) -> None:
         if self.world.log.held:
             return
-        other = self.world.coordinator()
-        other.elected(0, 0)
-        self.world.timers.run_soon()
+        other = self.world.loaded_coordinator()
         expected = by_kafkas_rule(self.world.log.read_batches(GROUP_TOPIC, 0, 0, 2**31))
         assert state(self.world, self.world.groups) == expected
         assert state(self.world, other) == expected

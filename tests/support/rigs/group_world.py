@@ -220,6 +220,13 @@ class GroupWorld:
             random_source=self.random_source,
         )
 
+    def loaded_coordinator(self) -> GroupCoordinator:
+        """Another broker's coordinator that has loaded the first partition from the log."""
+        coordinator = self.coordinator()
+        coordinator.elected(0, 0)
+        self.timers.run_soon()
+        return coordinator
+
     def lead_all(self, coordinator: GroupCoordinator) -> None:
         for partition in range(PARTITIONS):
             coordinator.elected(partition, 0)
