@@ -146,6 +146,7 @@ def _follower(services: FetchServices, request: FetchRequest, version: int, repl
         services.fetches.clock.monotonic_ms(),
         state.replica_epoch if says_epoch and state is not None else NO_BROKER_EPOCH,
         services.metadata.broker_epoch(replica_id),
+        services.metadata.image.brokers,
     )
 
 
@@ -192,7 +193,7 @@ class Fetch:
         """The answer, or the promise of one."""
         params, session, fetches = self._params, self._session, self._services.fetches
         if params.follower is not None:
-            note_unnamed_partitions(session, params)
+            note_unnamed_partitions(session, params, fetches.unnamed_every_ms)
         self._look()
         if (
             self._must_answer

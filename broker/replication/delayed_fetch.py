@@ -28,6 +28,11 @@ COMPLETIONS_PER_TURN: Final = 64
 """The number of fetches that are answered in one turn of the loop. The other ones that were woken are
 answered in the next turns."""
 
+UNNAMED_EVERY_MS: Final = 1_000
+UNNAMED_IN_LAG: Final = 16
+"""What a follower does not name is noted after this time, or after this part of replica.lag.time.max.ms if
+that is shorter: by so much a follower that says nothing new may seem to have caught up too early."""
+
 Response = TypeVar("Response")
 MadeResponse = TypeVar("MadeResponse", covariant=True)
 
@@ -56,12 +61,16 @@ class FetchPurgatory:
         timers: Timers,
         selector: RackAwareReplicaSelector | None = None,
         leader_quota: ReplicationQuota | None = None,
+        max_lag_ms: int = 30_000,
     ) -> None:
         """selector: chooses a replica near the consumer; without one all read from the leader. leader_quota:
-        for what throttled replicas read here; without one it has no limit."""
+        for what throttled replicas read here; without one it has no limit. max_lag_ms:
+        replica.lag.time.max.ms."""
         self.sessions = sessions
         self.selector = selector
         self.replication = LeaderReplication(leader_quota or ReplicationQuota(), clock)
+        self.unnamed_every_ms = min(UNNAMED_EVERY_MS, max_lag_ms // UNNAMED_IN_LAG)
+        """See `reading.note_unnamed_partitions`."""
         self.max_bytes = max_bytes
         """`fetch.max.bytes`: no answer holds more, whatever the request says."""
         self.clock = clock

@@ -16,10 +16,10 @@ an error, or with another high watermark or log start than it told last. Kafka w
 session for each request. Here a session keeps its *active* partitions, which may have something to tell,
 apart from those that were read to their end and told in full. The latter are watched, and an append or a
 change of leadership makes them active again. So a consumer's request costs what has changed, and not what the
-session holds. A follower's costs a microsecond more for each partition that it does not name, because it says
-of each that the follower is still there (`reading.note_unnamed_partitions`). Active partitions are read in
-order, and one that gave records goes to the end of the order, so that small answers reach every partition in
-turn.
+session holds. A follower's says of each partition that it does not name that the follower is still there;
+that is noted once in a while for all of them (`reading.note_unnamed_partitions`). Active partitions are read
+in order, and one that gave records goes to the end of the order, so that small answers reach every partition
+in turn.
 
 The cache has a fixed number of places. When all are taken, a newcomer gets the place of a session that was
 idle for two minutes, or of one that is worth less: a follower's session is worth more than a consumer's, and
@@ -36,6 +36,7 @@ from typing import Final, Protocol
 import msgspec
 
 from broker.replication.partition import Partition
+from broker.replication.partition_state import NO_BROKER_EPOCH
 from broker.replication.roles import NO_EPOCH
 from config.ports import RandomSource
 from protocol.errors import ErrorCode
@@ -61,6 +62,29 @@ PartitionKey = tuple[str | bytes, int]
 def next_epoch(epoch: int) -> int:
     """The epoch after `epoch`: after the largest comes 1, because 0 opens a session."""
     return 1 if epoch >= EPOCH_MAX else epoch + 1
+
+
+class FollowerFetch(msgspec.Struct, gc=False, frozen=True):
+    """What a fetch of another broker tells the leader as a whole.
+
+    broker_epoch: the epoch in which the broker says that it is registered, -1 if it does not say so (before
+    version 15 of Fetch). registered_epoch: the one in which it is registered, as far as this broker knows.
+    now_ms: the monotonic time at which the request came. brokers: what this broker knows of all brokers then,
+    another object after each change.
+    """
+
+    now_ms: int
+    broker_epoch: int = NO_BROKER_EPOCH
+    registered_epoch: int = NO_BROKER_EPOCH
+    brokers: object = None
+
+    def says_as_much_as(self, earlier: FollowerFetch, within_ms: int) -> bool:
+        """Whether nothing but the time has changed since an earlier fetch, and not much of that."""
+        return (
+            self.now_ms - earlier.now_ms < within_ms
+            and self.brokers is earlier.brokers
+            and self.broker_epoch == earlier.broker_epoch
+        )
 
 
 class WantedPartition(msgspec.Struct, eq=False):
@@ -133,6 +157,7 @@ class FetchSession:
         "isolation_level",
         "last_used_ms",
         "may_stay",
+        "noted",
         "privileged",
         "uses_topic_ids",
         "waiting",
@@ -156,6 +181,8 @@ class FetchSession:
         """Whether the client has asked for a session, so that it may be remembered."""
         self.created_ms = now_ms
         self.last_used_ms = now_ms
+        self.noted: FollowerFetch | None = None
+        """The fetch of the follower that was noted for the partitions which it did not name, too."""
         self.wanted: dict[PartitionKey, WantedPartition] = {}
         self.active: dict[PartitionKey, WantedPartition] = {}
         """Those of the wanted partitions at which the next answer must look. All others are watched."""

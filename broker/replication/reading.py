@@ -16,9 +16,8 @@ from typing import Final
 
 import msgspec
 
-from broker.replication.fetch_sessions import FetchSession, WantedPartition
+from broker.replication.fetch_sessions import FetchSession, FollowerFetch, WantedPartition
 from broker.replication.partition import Partition
-from broker.replication.partition_state import NO_BROKER_EPOCH
 from broker.replication.roles import NO_EPOCH
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
@@ -56,19 +55,6 @@ NO_ROOM: Final = b""
 _OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 _UNKNOWN_SERVER_ERROR: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 _STORAGE_ERROR: Final = int(ErrorCode.KAFKA_STORAGE_ERROR)
-
-
-class FollowerFetch(msgspec.Struct, gc=False, frozen=True):
-    """What a fetch of another broker tells the leader as a whole.
-
-    broker_epoch: the epoch in which the broker says that it is registered, -1 if it does not say so (before
-    version 15 of Fetch). registered_epoch: the one in which it is registered, as far as this broker knows.
-    now_ms: the monotonic time at which the request came.
-    """
-
-    now_ms: int
-    broker_epoch: int = NO_BROKER_EPOCH
-    registered_epoch: int = NO_BROKER_EPOCH
 
 
 class FetchParams(msgspec.Struct, gc=False, frozen=True):
@@ -192,13 +178,21 @@ def aborted_transactions(
         return ReadRefused(_STORAGE_ERROR, error)
 
 
-def note_unnamed_partitions(session: FetchSession, params: FetchParams) -> None:
+def note_unnamed_partitions(session: FetchSession, params: FetchParams, every_ms: int) -> None:
     """Notes the fetches of partitions that a follower's request does not name. It asks for every partition of
     its session; those that it does not name have nothing new: the follower is at the same offset as before,
-    and was not refused there."""
+    and was not refused there.
+
+    So all that is new of them is the time, and it need not be exact: a session of thousands of partitions is
+    walked after `every_ms`, and at once after a change of the brokers, by which a replica may be able to join
+    an ISR. While records come a follower fetches hundreds of times a second.
+    """
     follower = params.follower
     if follower is None:
         return
+    if session.noted is not None and follower.says_as_much_as(session.noted, every_ms):
+        return
+    session.noted = follower
     for wanted in session.wanted.values():
         partition = wanted.partition
         if partition is None or wanted.key in session.active:

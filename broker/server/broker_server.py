@@ -211,6 +211,7 @@ class BrokerServer:
                 timers=shared.timers,
                 selector=replica_selector(config.optional_text("replica.selector.class")),
                 leader_quota=replication_quota(config),
+                max_lag_ms=config.integer("replica.lag.time.max.ms"),
             ),
             groups=GroupCoordinator(
                 group_settings(config),

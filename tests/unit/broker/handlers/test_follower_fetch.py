@@ -152,6 +152,35 @@ def test_a_session_asks_for_what_it_does_not_name_too(rig: HandlerRig) -> None:
     assert only(stale).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_what_a_follower_does_not_name_is_noted_once_a_second(rig: HandlerRig) -> None:
+    """While records come it fetches hundreds of times a second, and its session may hold thousands of
+    partitions."""
+    opened = now(ask(rig, 8, session_epoch=0))
+    again = {"session_id": opened.session_id}
+    now(ask(rig, 8, session_epoch=1, **again))
+    state = rig.replicas.by_name["t", 0].state.replicas[2]  # type: ignore[union-attr]
+    began_ms = rig.clock.monotonic_ms()
+    noted = []
+    for epoch in range(2, 12):
+        rig.clock.move(250)
+        assert now(ask(rig, -1, session_epoch=epoch, **again)).responses == []
+        noted.append(state.last_caught_up_time_ms - began_ms)
+    assert noted == [0, 0, 0, 1_000, 1_000, 1_000, 1_000, 2_000, 2_000, 2_000]
+
+
+def test_a_replica_asks_to_join_as_soon_as_its_broker_may(rig: HandlerRig) -> None:
+    """Its broker is fenced when it has caught up, and unfenced a moment later."""
+    opened = now(ask(rig, 8, replica=3, session_epoch=0))
+    again = {"session_id": opened.session_id, "replica": 3}
+    now(ask(rig, 8, session_epoch=1, **again))
+    state = rig.replicas.by_name["t", 0].state.replicas[3]  # type: ignore[union-attr]
+    rig.clock.move(10)
+    asked_ms = rig.clock.monotonic_ms()
+    rig.apply(rig.broker_record(3))
+    assert now(ask(rig, -1, session_epoch=2, **again)).responses == []
+    assert state.last_fetch_time_ms == asked_ms
+
+
 def test_who_may_not_read_as_a_broker_says_nothing_of_a_follower(rig: HandlerRig) -> None:
     opened = now(ask(rig, 8, session_epoch=0))
     again = {"session_id": opened.session_id}
