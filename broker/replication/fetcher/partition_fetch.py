@@ -27,6 +27,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 __all__ = ["LOG_LEVELS", "PartitionFetch", "Verdict"]
 
 NOT_DELAYED: Final = 0
+FIRST_PAUSE_MS: Final = 50
 UNKNOWN_LAG: Final = -1
 
 
@@ -54,6 +55,9 @@ LOG_LEVELS: Final[Mapping[int, int]] = MappingProxyType(
 """The level at which an error of a partition is logged; any other error is logged as an error. Those at DEBUG
 occur with every change of a leader, while only one of leader and follower has replayed it."""
 
+NEWS_IS_LATE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH)
+"""What a leader answers that has not heard yet that it leads."""
+
 
 class PartitionFetch:
     """A partition in one leader epoch. A later epoch is followed with a new object.
@@ -72,6 +76,7 @@ class PartitionFetch:
         "last_fetched_epoch",
         "leader_epoch",
         "log_start_offset",
+        "pause_ms",
         "state",
         "topic",
         "topic_id",
@@ -99,6 +104,8 @@ class PartitionFetch:
         self.log_start_offset = log_start_offset
         self.state = state
         self.due_ms = NOT_DELAYED
+        self.pause_ms = FIRST_PAUSE_MS
+        """The pause after the next answer of a leader that has not heard yet that it leads."""
         self.lag = UNKNOWN_LAG
         self.last_error: object = ErrorCode.NONE
         """The error in the latest answer, so that a lasting error is logged once."""
@@ -215,6 +222,18 @@ class PartitionFetch:
 
     def fail(self, cause: FetchCause) -> None:
         self._enter(FetchState.FAILED, cause)
+
+    def pause_after(self, error: int, backoff_ms: int) -> int:
+        """How long to wait before this partition is fetched again. backoff_ms: replica.fetch.backoff.ms.
+
+        A leader that has not heard yet that it leads hears of it in some milliseconds as a rule, and
+        producers with acks=all wait for this follower meanwhile. So the first pauses are short, and each is
+        twice as long as the one before. Apache Kafka waits for the whole time at once.
+        """
+        if error not in NEWS_IS_LATE:
+            return backoff_ms
+        pause_ms, self.pause_ms = min(self.pause_ms, backoff_ms), 2 * self.pause_ms
+        return pause_ms
 
     def delay(self, due_ms: int) -> None:
         self.due_ms = due_ms

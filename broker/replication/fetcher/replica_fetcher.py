@@ -309,7 +309,7 @@ class ReplicaFetcher:
             self.plan.changed(fetch)
             self._to_find[fetch.key] = fetch
         else:
-            self._delay(fetch)
+            self._delay(fetch, answer.error_code)
 
     def _tell(self, fetch: PartitionFetch, error: int) -> None:
         """Logs an error of a partition once while it lasts."""
@@ -321,8 +321,9 @@ class ReplicaFetcher:
                 self.name, fetch.name, fetch.fetch_offset, fetch.leader_epoch, _name_of(error),
             )  # fmt: skip
 
-    def _delay(self, fetch: PartitionFetch) -> None:
-        self.plan.delay(fetch, self._clock.monotonic_ms() + self._settings.backoff_ms)
+    def _delay(self, fetch: PartitionFetch, error: int = ErrorCode.NONE) -> None:
+        pause_ms = fetch.pause_after(error, self._settings.backoff_ms)
+        self.plan.delay(fetch, self._clock.monotonic_ms() + pause_ms)
         self._soon()
 
     def _fail(self, fetch: PartitionFetch, cause: FetchCause) -> None:

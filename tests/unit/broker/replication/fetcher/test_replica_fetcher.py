@@ -292,6 +292,23 @@ def test_a_partition_with_an_error_waits_and_the_others_go_on(error: ErrorCode) 
     assert rig.state(0) is FetchState.FETCHING
 
 
+@pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH])
+def test_a_leader_that_has_not_heard_yet_that_it_leads_is_asked_again_soon(error: ErrorCode) -> None:
+    """Producers with acks=all wait for its followers."""
+    rig = FetcherRig()
+    rig.host()
+    rig.follow()
+    for pause_ms in (50, 100, 200, 400, 800, BACKOFF_MS, BACKOFF_MS):
+        rig.answer(failure(error))
+        rig.answer()
+        rig.timers.advance(pause_ms - 1)
+        rig.timers.run_soon()
+        assert rig.leader.sent == []
+        rig.timers.advance(1)
+        rig.timers.run_soon()
+        assert set(rig.asked()) == {0}
+
+
 def test_a_fenced_partition_waits_for_the_metadata_log() -> None:
     rig = FetcherRig()
     rig.host()
