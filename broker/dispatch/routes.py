@@ -122,7 +122,8 @@ class Route:
         self.is_produce = api_key == ApiKey.PRODUCE
         self.decode = decoder(described.request, version)
         self.response_class = described.response
-        self.encode: EncodeFrame = encode_response_frame  # type: ignore[assignment]
+        framing = registration.framing
+        self.encode: EncodeFrame = encode_response_frame if framing is None else framing()  # type: ignore[assignment]
         self.has_throttle_time = "throttle_time_ms" in described.response.__struct_fields__
         self.count_errors = error_counter(described.response)
         self.keeps_request = not self.is_produce and not has_own_error_code(described.response, version)

@@ -44,6 +44,7 @@ from broker.handlers import (
     txn_offset_commit,
     write_txn_markers,
 )
+from broker.metadata.kept_topics import KeptTopics
 from config.limits import (
     FETCH_MEMORY_BYTES,
     JOIN_MEMORY_BYTES,
@@ -61,7 +62,7 @@ SERVED: Final[tuple[ServedApi[BrokerServices], ...]] = (
     serve(ApiKey.PRODUCE, produce.handle, memory_bytes=PRODUCE_MEMORY_BYTES),
     serve(ApiKey.FETCH, fetch.handle, memory_bytes=FETCH_MEMORY_BYTES),
     serve(ApiKey.LIST_OFFSETS, list_offsets.handle),
-    serve(ApiKey.METADATA, metadata.handle, plain=metadata.is_plain),
+    serve(ApiKey.METADATA, metadata.handle, plain=metadata.is_plain, framing=lambda: KeptTopics().frame),
     serve(ApiKey.OFFSET_COMMIT, offset_commit.handle),
     serve(
         ApiKey.OFFSET_FETCH,

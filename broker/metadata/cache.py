@@ -11,6 +11,7 @@ and a partition led by such a broker has a leader that cannot be reached.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -97,12 +98,17 @@ class ListenerView:
         kept = parts.get(image.name)
         if kept is not None and kept[0] is image:
             return kept[1]
+        known: Mapping[int, PartitionRegistration] = {} if kept is None else kept[0].partitions
+        told = {} if kept is None else dict(zip(known, kept[1].partitions, strict=True))
         made = TopicPart(
             0,
             image.name,
             image.id,
             image.name in INTERNAL_TOPICS,
-            [self.partition(index, entry, wording) for index, entry in image.partitions.items()],
+            [
+                told[index] if known.get(index) is entry else self.partition(index, entry, wording)
+                for index, entry in image.partitions.items()
+            ],
         )
         parts[image.name] = (image, made)
         return made

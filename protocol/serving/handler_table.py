@@ -36,6 +36,8 @@ class ServedApi(msgspec.Struct, Generic[S_contra], frozen=True):
     keeps_frame: the handler passes requests on as they were received, and finds their bytes in its context.
     plain: whether a short request is served in one go. It is not where a short name, or none at all, may
     stand for much; a function of a request and its version says so where that depends on the request.
+    framing: makes the encoder of the answers at one version, where `protocol.framing.encode_response_frame`
+    is not the best one.
     """
 
     api_key: ApiKey
@@ -46,6 +48,7 @@ class ServedApi(msgspec.Struct, Generic[S_contra], frozen=True):
     memory_bytes: int | None = None
     keeps_frame: bool = False
     plain: bool | Callable[[Any, int], bool] = True
+    framing: Callable[[], Callable[[Any, int, int], list[Any]]] | None = None
 
 
 def serve(
@@ -56,12 +59,13 @@ def serve(
     memory_bytes: int | None = None,
     keeps_frame: bool = False,
     plain: bool | Callable[[Any, int], bool] = True,
+    framing: Callable[[], Callable[[Any, int, int], list[Any]]] | None = None,
 ) -> ServedApi[S]:
     """A row of the table. versions: the lowest and the highest version served; all stable ones of the API if
-    left out. memory_bytes, keeps_frame, plain: see `ServedApi`."""
+    left out. memory_bytes, keeps_frame, plain, framing: see `ServedApi`."""
     low, high = versions or api(key).stable_versions
     turns = getattr(handler, "turns", None)
-    return ServedApi(key, low, high, handler, turns, memory_bytes, keeps_frame, plain)
+    return ServedApi(key, low, high, handler, turns, memory_bytes, keeps_frame, plain, framing)
 
 
 class HandlerTable:

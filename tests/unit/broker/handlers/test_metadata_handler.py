@@ -19,7 +19,7 @@ from protocol.messages.describe_topic_partitions import (
 from protocol.messages.envelope import EnvelopeRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.metadata_log.registrations import FenceBrokerRecord
-from protocol.metadata_log.topics import PartitionRecord, TopicRecord
+from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.values import ZERO_UUID
 from tests.support.rigs.handler_rig import CLUSTER_ID, HandlerRig, topic_id
@@ -85,6 +85,15 @@ def test_kept_parts_are_the_same_objects_until_the_topic_changes(rig: HandlerRig
     assert ask(rig, "b").topics[0] is other
     rig.apply(rig.broker_record(2))
     assert ask(rig, "b").topics[0] is not other
+
+
+def test_of_a_changed_topic_what_has_not_changed_is_kept(rig: HandlerRig) -> None:
+    """A topic may have ten thousand partitions, and each change of an ISR is a change of the topic."""
+    before = ask(rig, "a").topics[0].partitions
+    rig.apply(PartitionChangeRecord(partition_id=1, topic_id=topic_id(1), leader=1))
+    after = ask(rig, "a").topics[0].partitions
+    assert after[0] is before[0]
+    assert (before[1].leader_epoch, after[1].leader_epoch) == (0, 1)
 
 
 def test_the_rights_to_see(rig: HandlerRig) -> None:
