@@ -16,7 +16,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -108,9 +107,10 @@ class Housekeeping:
         """The logs at which this round of retention has not looked yet."""
         self._told = LOGGED_SEGMENTS_PER_LOOK
         """The number of segments that this call may still name in the log. The others are counted."""
-        self._to_write: Iterator[PartitionLog] = iter(())
-        """The logs whose epochs this round has not looked at."""
-        self._to_flush: Iterator[PartitionLog] = iter(())
+        self._to_write: deque[PartitionLog] = deque()
+        """The logs whose epochs this round has not looked at. A round ends before the next one begins, also
+        if it takes longer than its interval: else the last ones of many logs would never be looked at."""
+        self._to_flush: deque[PartitionLog] = deque()
         """The logs whose unsynced records this round has not looked at."""
         self._marked: dict[Key, PartitionLog] = {}
         """Logs with a truncation marker. Their checkpoints are to be written soon."""
@@ -161,21 +161,21 @@ class Housekeeping:
                 if self._hosted.is_claimed(key):
                     log.forget_expired_producers(now_ms)
         if self._is_due("high watermarks", settings.high_watermark_checkpoint_interval_ms):
-            self._to_write = iter(list(logs.values()))
+            self._to_write = self._to_write or deque(logs.values())
             self._write_checkpoints(HIGH_WATERMARK_CHECKPOINT)
             for task in self._failures.checks():
                 if not self._lanes.is_busy(task.lane):
                     self._lanes.submit(task)
-        for log in islice(self._to_write, LOGS_PER_LOOK):
+        for log in _some_of(self._to_write):
             if logs.get((log.topic, log.partition)) is log:
                 log.durability.write_leader_epochs()
                 if log.durability.truncation_marker is not None:
                     self._marked[log.topic, log.partition] = log
         if self._marked:
             self._write_for_marked()
-        if self._is_due("flush", settings.flush_look_interval_ms):
-            self._to_flush = iter(list(logs.values()))
-        for log in islice(self._to_flush, LOGS_PER_LOOK):
+        if not self._to_flush and self._is_due("flush", settings.flush_look_interval_ms):
+            self._to_flush = deque(logs.values())
+        for log in _some_of(self._to_flush):
             if logs.get((log.topic, log.partition)) is log:
                 log.durability.flush_if_due(now_ms)
         if self._is_due("flush checkpoints", settings.flush_checkpoint_interval_ms):
@@ -359,3 +359,9 @@ class Housekeeping:
             return False
         self._next_ms[what] = now_ms + interval_ms
         return True
+
+
+def _some_of(round_of_logs: deque[PartitionLog]) -> Iterator[PartitionLog]:
+    """So many logs of a round as one call may look at; they leave it."""
+    for _ in range(min(LOGS_PER_LOOK, len(round_of_logs))):
+        yield round_of_logs.popleft()

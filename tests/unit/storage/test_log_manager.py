@@ -9,6 +9,7 @@ import pytest
 
 from config.limits import PREFERRED_DIRECTORIES
 from config.ports import Files
+from storage import housekeeping
 from storage.background_task_lanes import LANES_AT_ONCE
 from storage.checkpoints import encode_offsets, read_offsets
 from storage.directories import DirectoryRefused
@@ -344,6 +345,20 @@ def test_checkpoints_are_written_in_their_time_and_only_when_they_changed() -> N
     world.pass_seconds(manager, 50)
     offload.run()
     assert read_offsets(world.memory, "/data/recovery-point-offset-checkpoint") == {("orders", 0): 3}
+
+
+def test_every_one_of_many_logs_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round over all logs may take longer than the time from one round to the next."""
+    monkeypatch.setattr(housekeeping, "LOGS_PER_LOOK", 2)
+    world = World()
+    manager = world.started()
+    logs = [manager.create("orders", index, TOPIC_ID, LogConfig(flush_ms=1_000)) for index in range(20)]
+    for log in logs:
+        fill(log)
+    world.pass_seconds(manager, 20)
+    assert [log.recovery_point for log in logs] == [3] * 20
+    epochs = [f"/data/orders-{index}/leader-epoch-checkpoint" for index in range(20)]
+    assert [path for path in epochs if not world.memory.exists(path)] == []
 
 
 def test_the_log_start_survives_a_kill_once_it_was_saved() -> None:
