@@ -223,6 +223,7 @@ class ProduceLane:
         "_epoch",
         "_last",
         "_number",
+        "_rotates",
         "has_declined",
         "remembered",
         "sent_bytes",
@@ -237,6 +238,9 @@ class ProduceLane:
         self._last: PlainProduce | None = None
         """What the last requests were like; it holds for `_number` of the epoch."""
         self._number = -1
+        self._rotates = False
+        """The producer goes from partition to partition with each request. So the next one is not like the
+        last, and the one after it is not like it either: neither is tried."""
         self.has_declined = False
         """The request that takes the long way now is remembered already."""
         self.taken = 0
@@ -245,11 +249,14 @@ class ProduceLane:
     def take(
         self, connection: Connection, view: memoryview, at: int, end: int, left: int, out: list[Piece]
     ) -> int:
-        plain = self._last if self._number == self._epoch.number else None
+        last = plain = self._last if self._number == self._epoch.number else None
         most = connection.max_frame_bytes
-        if plain is None or not (run := _like_requests(plain, view, at, end, left, most))[0]:
+        if plain is None or self._rotates or not (run := _like_requests(plain, view, at, end, left, most))[0]:
             plain = self._find(view, at, end)
             self.has_declined = plain is not None
+            self._rotates = last is not None and plain is not last and self.taken == 1
+            if self._rotates:
+                left = 1
             if plain is None or not (run := _like_requests(plain, view, at, end, left, most))[0]:
                 return at
         self.has_declined = True
