@@ -35,9 +35,8 @@ def _rolled(side: Side, options: argparse.Namespace) -> Iterator[Finding]:
     """One rolling restart of all nodes, on a topic of its own."""
     what = f"rolling restart, {options.partitions:,} partitions"
     topic = side.make_topic([PLACES[index % len(PLACES)] for index in range(options.partitions)])
-    spread = range(0, options.partitions, max(1, options.partitions // options.watched))
     steps: list[tuple[float, str]] = []
-    plan = Paced(side.cluster.bootstrap, topic, [*spread][: options.watched])
+    plan = Paced(side.cluster.bootstrap, topic, _spread(options.partitions, options.watched))
     with paced_producer(plan) as seen:
         time.sleep(REST_SECONDS)
         began = time.monotonic()
@@ -60,6 +59,13 @@ def _rolled(side: Side, options: argparse.Namespace) -> Iterator[Finding]:
     yield Finding(side.name, what, "errors", seen.refused)
     yield Finding(side.name, what, "s from SIGTERM until gone, the longest", max(gone))
     yield Finding(side.name, what, "s until all nodes are restarted and in sync", took)
+
+
+def _spread(partitions: int, watched: int) -> list[int]:
+    """So many partitions from all over the topic, as many of each place as of the others."""
+    gap = max(len(PLACES), partitions // watched // len(PLACES) * len(PLACES))
+    spread = (first + index % len(PLACES) for index, first in enumerate(range(0, partitions, gap)))
+    return [each for each in spread if each < partitions][:watched]
 
 
 def _tell(side: Side, seen: Seen, steps: list[tuple[float, str]]) -> None:
