@@ -160,6 +160,14 @@ static void ask(struct consumer *consumer)
     send_whole(consumer->fd, request, (size_t)(at - request));
 }
 
+/* A broker remembers a thousand sessions, and for two minutes gives the place of one that was left to nobody. */
+static void close_session(struct consumer *consumer)
+{
+    for (size_t index = 0; index < consumer->partition_count; index++) consumer->partitions[index].has_moved = false;
+    consumer->epoch = (uint32_t)-1;
+    ask(consumer);
+}
+
 static struct partition *partition_of(struct consumer *consumer, int64_t index)
 {
     size_t place = (size_t)index / plan.consumer_count;
@@ -195,6 +203,7 @@ static void take_fetched(struct consumer *consumer, struct reader *reader)
     int16_t error = take16(reader);
     if (error) die("fetch was refused: error %d", error);
     consumer->session_id = take32(reader);
+    if (!consumer->session_id && !is_ending) die("the broker has no place for another fetch session");
     for (uint32_t topics = take_varint(reader); topics > 1; topics--) {
         take(reader, 16);
         for (uint32_t partitions = take_varint(reader); partitions > 1; partitions--) {
@@ -217,6 +226,7 @@ static void take_fetched(struct consumer *consumer, struct reader *reader)
     if (!produced) count_latency((uint64_t)(now_ns - consumer->asked_ns));
     consumer->is_waiting = false;
     if (!is_ending) ask(consumer);
+    else if (consumer->session_id) close_session(consumer);
 }
 
 static void take_acknowledged(struct reader *reader)
