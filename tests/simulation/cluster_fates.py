@@ -325,6 +325,44 @@ def partition_moves(seed: int) -> None:
     cluster.end()
 
 
+def leader_misses_an_epoch(seed: int) -> None:
+    """It does not hear that another one led, whose log is shorter than a follower's, and that it leads again.
+    By then that follower has cut its log, and asks it for nothing."""
+    properties = {**LONG_SESSION, "replica.lag.time.max.ms": "30000", "auto.leader.rebalance.enable": "false"}
+    cluster = ClusterByHand(seed, clients=BOTH, properties=properties)
+    cluster.wait_ms(1_500)
+    leader, (short, long) = cluster.leader, cluster.followers
+    cluster.cut_both_ways(str(leader), str(short))
+    cluster.wait_until(lambda: _log_end(cluster, long) > _log_end(cluster, short) + 5)
+    cluster.cut(CONTROLLER, str(leader))
+    for client in cluster.run.clients:
+        cluster.cut_both_ways(client.name, str(short))
+    _have_elected(cluster, short, leader, long)
+    cluster.wait_until(lambda: _log_end(cluster, long) == _log_end(cluster, short))
+    _have_elected(cluster, leader, short, long)
+    cluster.cut_both_ways(str(leader), str(long))
+    cluster.join(CONTROLLER, str(leader))
+    cluster.join_both_ways(str(leader), str(short))
+    cluster.wait_until(lambda: has_heard(cluster, leader, short))
+    cluster.wait_ms(1_500)
+    cluster.join_all()
+    cluster.wait_ms(2_000)
+    cluster.end()
+
+
+def _log_end(cluster: ClusterByHand, node: SimulatedNode) -> int:
+    return cluster.hosted(node).log.log_end_offset
+
+
+def _have_elected(cluster: ClusterByHand, *replicas: SimulatedNode) -> None:
+    """The first of these, by an operator who changes their order."""
+    admin, wanted = cluster.run.admin, tuple(each.node_id for each in replicas)
+    admin.carry_out(admin.reassign(TOPIC, 0, wanted))
+    cluster.wait_until(lambda: cluster.registration.replicas == wanted)
+    admin.carry_out(admin.elect({TOPIC: [0]}))
+    cluster.wait_until(lambda: cluster.registration.leader == wanted[0])
+
+
 def old_fetch_arrives(seed: int = 1) -> None:
     """A fetch of a follower's former life, when it has another disk."""
     cluster = ClusterByHand(seed, properties=LONG_SESSION)
@@ -483,6 +521,7 @@ FATES: Final[Mapping[str, Callable[[int], None]]] = MappingProxyType(
         "old wish arrives": old_wish_arrives,
         "wish of a former leader arrives": wish_of_a_former_leader_arrives,
         "partition moves": partition_moves,
+        "leader misses an epoch": leader_misses_an_epoch,
         "old fetch arrives": old_fetch_arrives,
         "old request arrives": old_request_arrives,
         "eligible one loses its power": eligible_one_loses_its_power,

@@ -96,6 +96,16 @@ def _forgets_for_a_late_image(patch: Patch) -> None:
     wrapped(patch, Leader, "follow_image", follow)
 
 
+def _remembers_beyond_an_epoch(patch: Patch) -> None:
+    """What a leader was told before an epoch that it has missed stays true. As Apache Kafka's
+    `Partition.makeLeader`."""
+
+    def change(genuine: Any, self: Partition, *arguments: Any, is_next_epoch: bool) -> None:
+        genuine(self, *arguments, is_next_epoch=True)
+
+    wrapped(patch, Partition, "_change_leader", change)
+
+
 def _takes_anybody_in(patch: Patch) -> None:
     def ask(self: Partition, state: Leader, replica_id: int, replica: ReplicaState) -> None:
         is_settled = isinstance(state.partition_state, CommittedPartitionState)
@@ -308,6 +318,13 @@ REPLICATION_MUTANTS = (
         _forgets_for_a_late_image,
         "image is late",
         3,
+    ),
+    ClusterMutant(
+        "remembers the followers beyond an epoch that it has missed",
+        partition_rules.NOT_HELD,
+        _remembers_beyond_an_epoch,
+        "leader misses an epoch",
+        1,
     ),
     ClusterMutant(
         "takes in who has not caught up",
