@@ -126,8 +126,13 @@ class Formatter(msgspec.Struct, frozen=True):
         if not todo:
             print("All of the log directories are already formatted.", file=output)
             return
-        for path in todo:
-            self._format(path, is_metadata=holds_metadata(self.config, path), output=output)
+        # The directory of the metadata log comes first. A format that is broken off behind it is completed by
+        # a start; one that left only other directories formatted would look like a disk that is not mounted.
+        for path in sorted(todo, key=self._is_metadata, reverse=True):
+            self._format(path, is_metadata=self._is_metadata(path), output=output)
+
+    def _is_metadata(self, path: str) -> bool:
+        return holds_metadata(self.config, path)
 
     def _check_cluster_id(self) -> None:
         if not self.cluster_id:

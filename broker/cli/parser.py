@@ -131,7 +131,7 @@ def _add_storage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--standalone",
         "-s",
         action="store_true",
-        help="a quorum of this one controller (the default where the file names one bootstrap server)",
+        help="a quorum of this one controller (the default where the one bootstrap server is this node)",
     )
     format_.add_argument(
         "--initial-controllers",

@@ -8,6 +8,8 @@ directory the same way.
 from __future__ import annotations
 
 import argparse
+import platform
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, TextIO
@@ -19,6 +21,7 @@ from broker.ports.random_source import SystemRandomSource
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError
 from config.ports import Clock, Files, RandomSource
+from config.setting import Source
 from controller.format import (
     FormatRefused,
     Formatter,
@@ -46,6 +49,7 @@ _NO_WORD_OF_VOTERS: Final = (
     "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
     "--standalone, --initial-controllers, or --no-initial-controllers."
 )
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class StartRefused(Exception):
@@ -123,10 +127,31 @@ def wished_voters(options: argparse.Namespace, config: BrokerConfig) -> Sequence
 
 
 def may_be_one_of_several(config: BrokerConfig) -> bool:
-    """Whether the node is a controller whose config names others to look for, and no voters. Were each of
-    them formatted as the only voter, each would begin a cluster of its own."""
-    servers = config.items("controller.quorum.bootstrap.servers")
-    return config.is_controller and not config.quorum_voters and len(servers) > 1
+    """Whether the node is a controller whose config names no voters, and several controllers to look for, or
+    one that need not be this node. Were each of them formatted as the only voter, each would begin a cluster
+    of its own."""
+    if not config.is_controller or config.quorum_voters:
+        return False
+    name = "controller.quorum.bootstrap.servers"
+    servers = config.items(name)
+    if len(servers) > 1:
+        return True
+    if config.static[name].source is Source.DEFAULTS:
+        return False  # a start without a file is one node, whatever its listeners are
+    return not all(_is_own_address(config, server) for server in servers)
+
+
+def _is_own_address(config: BrokerConfig, server: str) -> bool:
+    """Whether a controller listener of this node has the address `host:port`. Only names that this host has
+    by itself count: what else a name server makes of them may change."""
+    host, _, port = server.rpartition(":")
+    host = host.strip("[]").lower()
+    own = (*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners)
+    if int(port) not in [each.port for each in own if each.listener in config.controller_listener_names]:
+        return False
+    if host in _LOOPBACK or host in [each.host.lower() for each in own]:
+        return True
+    return host in (platform.node().lower(), socket.getfqdn().lower())
 
 
 def _config(path: str, errors: TextIO) -> BrokerConfig | None:
@@ -265,16 +290,7 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
             f"No meta.properties found in {unformatted[0]}. Format the directory first "
             "(barnabas storage format), or start with --format"
         )
-    for path in unformatted:
-        if files.exists(path) and files.listdir(path):
-            raise StartRefused(
-                f"{path} is not empty and has no meta.properties: it is not a Kafka data directory, or it "
-                "was damaged. Name another log.dirs, or empty it"
-            )
-    if any(holds_metadata(config, path) for path in unformatted) and may_be_one_of_several(config):
-        raise StartRefused(
-            f"{_NO_WORD_OF_VOTERS} A start cannot tell: format the directory first (barnabas storage format)"
-        )
+    _check_may_be_formatted(files, config, found)
     if known:
         cluster_id = known[0].cluster_id
     else:
@@ -290,6 +306,33 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
     )
     format_at_start(formatter)
     return cluster_id
+
+
+def _check_may_be_formatted(
+    files: Files, config: BrokerConfig, found: Mapping[str, MetaProperties | None]
+) -> None:
+    """Raises StartRefused if a start must not format the directories that are not formatted yet."""
+    for path, properties in found.items():
+        if properties is None and files.exists(path) and files.listdir(path):
+            raise StartRefused(
+                f"{path} is not empty and has no meta.properties: it is not a Kafka data directory, or it "
+                "was damaged. Name another log.dirs, or empty it"
+            )
+    metadata = next(path for path in found if holds_metadata(config, path))
+    if found[metadata] is not None:
+        return
+    formatted = [path for path, properties in found.items() if properties is not None]
+    if formatted:
+        # With an empty metadata log the node would take all its partitions for those of deleted topics.
+        raise StartRefused(
+            f"No meta.properties found in {metadata}, where the metadata log is, although {formatted[0]} is "
+            "formatted: mount it. If it is lost, format it by hand "
+            "(barnabas storage format --ignore-formatted); the topics of a quorum of one are lost with it"
+        )
+    if may_be_one_of_several(config):
+        raise StartRefused(
+            f"{_NO_WORD_OF_VOTERS} A start cannot tell: format the directory first (barnabas storage format)"
+        )
 
 
 def format_at_start(formatter: Formatter) -> None:
