@@ -90,7 +90,8 @@ class Formatter(msgspec.Struct, frozen=True):
     cluster_id: any text, though most are UUIDs. standalone: the node becomes the one voter of a new quorum,
     unless first_voters names its voters or the config does (`controller.quorum.voters`, kraft.version 0);
     without all of these it finds the quorum by its config, and may join it. features: levels of other
-    features than metadata.version, where they are not the default ones.
+    features than metadata.version, where they are not the default ones. directories: those of the node that
+    can be read, where others are left as they are.
     """
 
     cluster_id: str
@@ -103,6 +104,7 @@ class Formatter(msgspec.Struct, frozen=True):
     metadata_version: int = LATEST_METADATA_VERSION
     features: Mapping[str, int] | None = None
     first_voters: Sequence[Voter] = ()
+    directories: Sequence[str] | None = None
 
     @property
     def _names_voters(self) -> bool:
@@ -112,7 +114,7 @@ class Formatter(msgspec.Struct, frozen=True):
     def run(self, output: TextIO) -> None:
         """Formats all log directories and says so. Raises FormatRefused and OSError."""
         self._check_cluster_id()
-        directories = directories_to_format(self.config)
+        directories = directories_to_format(self.config) if self.directories is None else self.directories
         found = formatted_directories(self.files, directories)
         todo = [path for path in directories if found[path] is None]
         done = [path for path in directories if found[path] is not None]

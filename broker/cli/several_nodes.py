@@ -24,14 +24,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from broker.cli.configuration import load_file
-from broker.cli.storage import StartRefused, format_at_start
+from broker.cli.storage import StartRefused, format_at_start, found_directories
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
 from broker.ports.random_source import SystemRandomSource
 from config.broker_config import BrokerConfig
 from config.listeners import Endpoint, address_text
 from config.setting import Source
-from controller.format import Formatter, formatted_directories
+from controller.format import Formatter
 from controller.metadata.random_ids import random_uuid
 from controller.raft.identity import Address, ReplicaKey
 from controller.raft.voters import Voter
@@ -99,7 +99,7 @@ def _check(count: int, config: BrokerConfig) -> None:
     ]
     if given:
         raise StartRefused(f"--nodes gives each node its own {' and '.join(given)}: leave it out")
-    for path, properties in formatted_directories(RealFiles(), config.log_directories).items():
+    for path, properties in found_directories(RealFiles(), config).items():
         if properties is not None:
             raise StartRefused(
                 f"{path} is the directory of node {properties.node_id}, started without --nodes. Name other "
@@ -226,17 +226,17 @@ def _format(configs: Sequence[BrokerConfig], new_cluster_id: str | None) -> None
     """Formats all nodes of a new cluster with its first voters, or the nodes that join an older cluster."""
     files, random_source = RealFiles(), SystemRandomSource()
     known: list[MetaProperties] = []
-    unformatted = []
+    unformatted: list[tuple[BrokerConfig, list[str]]] = []
     for config in configs:
-        directories = formatted_directories(files, config.log_directories)
+        directories = found_directories(files, config)
         known += [each for each in directories.values() if each is not None]
         if None in directories.values():
-            unformatted.append(config)
+            unformatted.append((config, list(directories)))
     cluster_id = known[0].cluster_id if known else new_cluster_id or uuid_to_text(random_uuid(random_source))
     voters = (
         () if known else [_voter(each, random_uuid(random_source)) for each in configs if each.is_controller]
     )
-    for config in unformatted:
+    for config, readable in unformatted:
         formatter = Formatter(
             cluster_id,
             config,
@@ -246,6 +246,7 @@ def _format(configs: Sequence[BrokerConfig], new_cluster_id: str | None) -> None
             standalone=False,
             ignore_formatted=True,
             first_voters=tuple(voters) if config.is_controller else (),
+            directories=readable,
         )
         format_at_start(formatter)
 

@@ -8,6 +8,7 @@ directory the same way.
 from __future__ import annotations
 
 import argparse
+import logging
 import platform
 import socket
 import sys
@@ -41,6 +42,8 @@ from controller.metadata.supported_features import (
 from controller.raft.voters import Voter
 from protocol.values import uuid_to_text
 from storage.meta_properties import META_PROPERTIES_FILE, MalformedMetaProperties, MetaProperties
+
+_log = logging.getLogger("barnabas.start")
 
 DONE: Final = 0
 REFUSED: Final = 1
@@ -276,11 +279,7 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
     new_cluster_id: for directories of which none is formatted yet; a random one if there is none.
     """
     files = RealFiles()
-    try:
-        directories = directories_to_format(config)
-    except FormatRefused as refused:
-        raise StartRefused(str(refused)) from refused
-    found = formatted_directories(files, directories)
+    found = found_directories(files, config)
     known = [properties for properties in found.values() if properties is not None]
     unformatted = [path for path, properties in found.items() if properties is None]
     if not unformatted:
@@ -303,9 +302,30 @@ def identify(config: BrokerConfig, *, may_format: bool, new_cluster_id: str | No
         SystemRandomSource(),
         standalone=config.is_controller,
         ignore_formatted=bool(known),
+        directories=list(found),
     )
     format_at_start(formatter)
     return cluster_id
+
+
+def found_directories(files: Files, config: BrokerConfig) -> dict[str, MetaProperties | None]:
+    """The meta.properties of each directory of the node, None for one that is not formatted. One that cannot
+    be read is left out, because the node can go on without it, unless the metadata log is there. Raises
+    StartRefused, MalformedMetaProperties."""
+    try:
+        directories = directories_to_format(config)
+    except FormatRefused as refused:
+        raise StartRefused(str(refused)) from refused
+    found: dict[str, MetaProperties | None] = {}
+    for path in directories:
+        try:
+            found |= formatted_directories(files, [path])
+        except OSError as error:
+            fault = f"{path}/{META_PROPERTIES_FILE} cannot be read: {error.strerror or error}"
+            if holds_metadata(config, path):
+                raise StartRefused(fault) from error
+            _log.warning("%s. The node starts without this directory", fault)
+    return found
 
 
 def _check_may_be_formatted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -31,7 +32,10 @@ def of_topic(directory: Path) -> list[int]:
     return sorted(int(each.name.removeprefix("t-")) for each in directory.glob("t-*"))
 
 
-def test_the_records_of_a_directory_that_was_missing_are_there_when_it_is_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [".lock", "meta.properties"])
+def test_the_records_of_a_directory_that_was_missing_are_there_when_it_is_back(
+    tmp_path: Path, name: str
+) -> None:
     there, missing = tmp_path / "there", tmp_path / "missing"
     overrides = {"log.dirs": f"{there},{missing}"}
     with BarnabasProcess(tmp_path / "data", overrides) as broker:
@@ -42,9 +46,9 @@ def test_the_records_of_a_directory_that_was_missing_are_there_when_it_is_back(t
         broker.stop()
         here, lost = of_topic(there), of_topic(missing)
         assert lost
-        lock = missing / ".lock"
-        lock.unlink()
-        lock.mkdir()  # so it cannot be locked, as on a file system that is mounted read-only
+        file, aside = missing / name, tmp_path / name
+        file.rename(aside)
+        file.mkdir()  # so it cannot be opened, as on a disk that fails
 
         broker.start()
         read(address, here)
@@ -52,7 +56,8 @@ def test_the_records_of_a_directory_that_was_missing_are_there_when_it_is_back(t
         broker.stop()
         assert (of_topic(there), of_topic(missing)) == (here, lost)
 
-        lock.rmdir()
+        file.rmdir()
+        aside.rename(file)
         broker.start()
         read(address, list(range(PARTITIONS)))
         assert (of_topic(there), of_topic(missing)) == (here, lost)

@@ -106,3 +106,34 @@ def test_the_directory_of_the_metadata_log_is_formatted_first(
     shutil.rmtree(second)
     assert identify(config, may_format=True) == CLUSTER_ID
     assert (second / "meta.properties").exists()
+
+
+def make_unreadable(directory: Path) -> None:
+    """As on a disk that fails; a directory in the place of the file gives an error to root too."""
+    (directory / "meta.properties").unlink(missing_ok=True)
+    (directory / "meta.properties").mkdir(parents=True)
+
+
+def test_a_directory_that_cannot_be_read_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second, third = tmp_path / "first", tmp_path / "second", tmp_path / "third"
+    two = one_node_config(log__dirs=f"{first},{second}")
+    assert identify(two, may_format=True, new_cluster_id=CLUSTER_ID) == CLUSTER_ID
+    make_unreadable(second)
+    assert identify(two, may_format=False) == CLUSTER_ID
+    fault = f"{second}/meta.properties cannot be read: Is a directory. The node starts without this directory"
+    assert [record.getMessage() for record in caplog.records] == [fault]
+    three = one_node_config(log__dirs=f"{first},{second},{third}")
+    assert identify(three, may_format=True) == CLUSTER_ID
+    assert (third / "meta.properties").is_file()
+    assert list((second / "meta.properties").iterdir()) == []
+
+
+def test_the_directory_of_the_metadata_log_must_be_readable(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    config = one_node_config(log__dirs=f"{first},{second}")
+    assert identify(config, may_format=True, new_cluster_id=CLUSTER_ID) == CLUSTER_ID
+    make_unreadable(first)
+    with pytest.raises(StartRefused, match=rf"^{first}/meta\.properties cannot be read: Is a directory$"):
+        identify(config, may_format=True)
