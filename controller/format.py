@@ -27,7 +27,7 @@ from controller.metadata.snapshots import BOOTSTRAP_FILE, encode_snapshot, read_
 from controller.metadata.supported_features import default_levels
 from controller.metadata.topic_names import METADATA_TOPIC
 from controller.raft.identity import Address, ReplicaKey
-from controller.raft.snapshot_files import FORMAT_SNAPSHOT, write_snapshot
+from controller.raft.snapshot_files import FORMAT_SNAPSHOT, snapshot_name, write_snapshot
 from controller.raft.voters import Endpoints, Voter, VoterSet
 from protocol.codec.message import Message
 from protocol.metadata_log.cluster import FeatureLevelRecord
@@ -45,6 +45,7 @@ __all__ = [
     "directories_to_format",
     "formatted_directories",
     "holds_metadata",
+    "is_as_formatted",
     "read_bootstrap_records",
 ]
 
@@ -76,6 +77,16 @@ def formatted_directories(files: Files, directories: Sequence[str]) -> dict[str,
     """The meta.properties of each directory; None for one that has no such file. Raises
     MalformedMetaProperties."""
     return {path: read_meta_properties(files, f"{path}/{META_PROPERTIES_FILE}") for path in directories}
+
+
+def is_as_formatted(files: Files, path: str) -> bool:
+    """Whether a formatted directory holds nothing but what a format writes: its node has never started."""
+    metadata_log = partition_directory(METADATA_TOPIC, METADATA_PARTITION)
+    names = files.listdir(path)
+    if not {META_PROPERTIES_FILE, BOOTSTRAP_FILE, metadata_log}.issuperset(names):
+        return False
+    first_voters = [snapshot_name(FORMAT_SNAPSHOT)]
+    return metadata_log not in names or files.listdir(f"{path}/{metadata_log}") == first_voters
 
 
 def read_bootstrap_records(config: BrokerConfig, files: Files) -> Sequence[Message]:

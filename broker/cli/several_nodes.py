@@ -31,12 +31,12 @@ from broker.ports.random_source import SystemRandomSource
 from config.broker_config import BrokerConfig
 from config.listeners import Endpoint, address_text
 from config.setting import Source
-from controller.format import Formatter
+from controller.format import Formatter, is_as_formatted
 from controller.metadata.random_ids import random_uuid
 from controller.raft.identity import Address, ReplicaKey
 from controller.raft.voters import Voter
 from protocol.values import uuid_to_text
-from storage.meta_properties import MetaProperties
+from storage.meta_properties import META_PROPERTIES_FILE
 
 __all__ = ["LARGEST_QUORUM", "MOST_NODES", "prepare"]
 
@@ -225,14 +225,24 @@ def _write(file: Path, settings: Mapping[str, str]) -> None:
 def _format(configs: Sequence[BrokerConfig], new_cluster_id: str | None) -> None:
     """Formats all nodes of a new cluster with its first voters, or the nodes that join an older cluster."""
     files, random_source = RealFiles(), SystemRandomSource()
-    known: list[MetaProperties] = []
-    unformatted: list[tuple[BrokerConfig, list[str]]] = []
-    for config in configs:
-        directories = found_directories(files, config)
-        known += [each for each in directories.values() if each is not None]
-        if None in directories.values():
-            unformatted.append((config, list(directories)))
-    cluster_id = known[0].cluster_id if known else new_cluster_id or uuid_to_text(random_uuid(random_source))
+    found = [(config, found_directories(files, config)) for config in configs]
+    known = {
+        path: properties
+        for _, directories in found
+        for path, properties in directories.items()
+        if properties is not None
+    }
+    unformatted = [(config, list(each)) for config, each in found if None in each.values()]
+    cluster_id = new_cluster_id or uuid_to_text(random_uuid(random_source))
+    if known:
+        cluster_id = next(iter(known.values())).cluster_id
+    if unformatted and all(is_as_formatted(files, path) for path in known):
+        # An earlier format was broken off, and only that one knew the directory ids of the voters that it has
+        # written down: nobody could be elected. No node has run yet, so all are formatted anew.
+        for path in known:
+            files.unlink(f"{path}/{META_PROPERTIES_FILE}")
+        known = {}
+        unformatted = [(config, list(directories)) for config, directories in found]
     voters = (
         () if known else [_voter(each, random_uuid(random_source)) for each in configs if each.is_controller]
     )
