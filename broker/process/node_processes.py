@@ -3,13 +3,14 @@
 The parent starts `barnabas start FILE` for each node and has no other part in the cluster. A node that ends
 by itself is started again, after a pause that doubles each time; a node that never was ready ends them all,
 for its configuration must be wrong. SIGTERM, SIGINT and SIGHUP stop all nodes cleanly, a second signal kills
-them; if the parent dies the nodes stop by themselves. What the nodes log is written to standard error with
-the node's number before each line.
+them; if the parent dies the nodes stop by themselves. SIGQUIT dumps the stacks of all and goes on. What the
+nodes log is written to standard error with the node's number before each line.
 """
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import logging
 import os
 import re
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.process.other_process import when_process_ends
-from broker.process.service_manager import notify
+from broker.process.service_manager import SignsOfLife, notify
 from broker.process.stop_signals import ENDED_AT_ONCE, stop_signals
 
 __all__ = ["run_nodes"]
@@ -74,6 +75,9 @@ class _Nodes:
         loop = asyncio.get_running_loop()
         for number in stop_signals():
             loop.add_signal_handler(number, self._signalled, number)
+        loop.add_signal_handler(signal.SIGQUIT, self._dump_stacks)
+        # This one calls that of the loop in its turn, and writes the stacks also while the loop hangs.
+        faulthandler.register(signal.SIGQUIT, chain=True)
         if until_process_ends is not None:
             when_process_ends(loop, until_process_ends, self._owner_ended)
         async with asyncio.TaskGroup() as tasks:
@@ -146,6 +150,13 @@ class _Nodes:
         if sys.stdout.isatty():
             print("Ctrl-C stops all of them.", flush=True)
         notify("READY=1", f"STATUS={line}")
+        SignsOfLife(asyncio.get_running_loop()).start()
+
+    def _dump_stacks(self) -> None:
+        """Has the nodes dump their stacks too. One that is just starting would be ended by the signal."""
+        for node in self._nodes:
+            if node.listeners:
+                node.send_signal(signal.SIGQUIT)
 
     # The end
 

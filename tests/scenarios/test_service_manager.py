@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -16,6 +17,7 @@ from broker.process.service_manager import watchdog_timeout_seconds
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.brokers.against import barnabas_only
 from tests.support.brokers.broker_process import BarnabasProcess
+from tests.support.brokers.several_nodes import Nodes
 from tests.support.clients.wire_client import WireClient
 
 pytestmark = barnabas_only
@@ -65,16 +67,35 @@ def test_a_service_manager_that_does_not_listen_holds_nobody_up(
             with suppress(BlockingIOError):
                 while others.sendto(b"what another service has to say", manager.getsockname()):
                     pass
-        wait_for(broker, "The service manager at NOTIFY_SOCKET could not be told")
+        wait_for(broker.log_file, "The service manager at NOTIFY_SOCKET could not be told")
         with WireClient(broker.bootstrap_servers) as client:
             assert client.ask_for(MetadataResponse, MetadataRequest(), 12).brokers
         assert broker.stop() == 0
 
 
-def wait_for(broker: BarnabasProcess, words: str) -> None:
+def test_the_parent_of_several_nodes_gives_signs_of_life(manager: socket.socket, tmp_path: Path) -> None:
+    """And the signal of a watchdog ends neither it nor them: it dumps the stacks of all."""
+    watched = {"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "200000"}
+    nodes = Nodes(tmp_path, 2, environment=watched)
+    try:
+        nodes.await_ready()
+        assert manager.recv(4096).startswith(b"READY=1\nSTATUS=Barnabas is ready: 2 nodes serve ")
+        assert [manager.recv(4096) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+        children = [nodes.pid_of(number) for number in (1, 2)]
+        nodes.process.send_signal(signal.SIGQUIT)
+        for whose in ("", "node 1 | ", "node 2 | "):
+            wait_for(nodes.log_file, f"\n{whose}Current thread")
+        assert [nodes.pid_of(number) for number in (1, 2)] == children
+        assert manager.recv(4096) == b"WATCHDOG=1"
+        assert nodes.stop() == 0
+    finally:
+        nodes.kill()
+
+
+def wait_for(log_file: Path, words: str) -> None:
     end = time.monotonic() + 30
-    while words not in broker.log_file.read_text():
-        assert time.monotonic() < end, broker.log_file.read_text()
+    while words not in log_file.read_text():
+        assert time.monotonic() < end, log_file.read_text()
         time.sleep(0.05)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,8 +27,14 @@ ANY_PORTS: Final = "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
 class Nodes:
     """The parent process runs from the start on; its children are numbered from 1."""
 
-    def __init__(self, folder: Path, count: int, options: Sequence[str] = ()) -> None:
-        """options: further properties, each as `key=value`."""
+    def __init__(
+        self,
+        folder: Path,
+        count: int,
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """options: further properties, each as `key=value`. environment: further variables."""
         self.log_file = folder / "nodes.log"
         overrides = [f"log.dirs={folder / 'data'}", ANY_PORTS, "barnabas.admin.listener=", *options]
         command = [sys.executable, "-m", "broker", "start", "--nodes", str(count)]
@@ -35,7 +42,13 @@ class Nodes:
             command += ["--override", each]
         with open(self.log_file, "ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+                command,
+                cwd=ROOT,
+                env={**os.environ, **(environment or {})},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
             )
 
     def await_ready(self) -> str:
