@@ -97,12 +97,15 @@ class ChildProcess:
         """See `config.ports.ChildProcess`."""
         self._process.kill()
 
-    def end(self) -> None:
-        """Closes the pipes, at which an idle child leaves at once and a busy one soon, and kills one that
-        does not."""
+    def close_pipes(self) -> None:
+        """Makes an idle child leave at once, and a busy one soon."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+    def end(self) -> None:
+        """Closes the pipes, waits until the child has left, and kills one that does not."""
+        self.close_pipes()
         try:
             self._process.wait(timeout=self._ending_seconds)
         except subprocess.TimeoutExpired:

@@ -8,8 +8,8 @@ Each order occupies one thread of ours, which sleeps in `read` until the answer 
 for the length of a few lines. It handles bytes only: plans and results are encoded and decoded by whoever
 made the order, because msgspec builds what it knows of a class when the class is first met, and two threads
 that meet it at the same moment can end the process. A process that is free is used again; when none had work
-for half a minute they are all let go, so a broker that compacts once an hour keeps no second interpreter in
-memory.
+for half a minute they are all let go, in a thread too, so a broker that compacts once an hour keeps no second
+interpreter in memory.
 """
 
 from __future__ import annotations
@@ -105,13 +105,15 @@ class WorkerPool:
         if self._release is not None:
             self._release.cancel()
         if not self._closed:
-            self._release = self._loop.call_later(IDLE_SECONDS, self.release_idle)
+            self._release = self._loop.call_later(IDLE_SECONDS, self._threads.submit, self.release_idle)
         done(_decoded(job, answer))
 
     def release_idle(self) -> None:
-        """Ends the processes that have no work."""
+        """Ends the processes that have no work. It waits for them, so the loop leaves it to a thread."""
         with self._lock:
             idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close_pipes()  # of all first: they leave side by side
         for worker in idle:
             worker.end()
 

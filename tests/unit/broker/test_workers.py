@@ -175,6 +175,46 @@ def test_a_pool_reuses_and_lets_go(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+class Lingering(ChildProcess):
+    """A process that fails its one order and does not leave by itself. It tells of its end, and in which
+    thread."""
+
+    def __init__(self, told: list[tuple[str, int]]) -> None:
+        answer = "os.read(0, 99); time.sleep(0.3); os.write(1, b'F' + bytes(4))"
+        code = f"import os, time; {answer}; time.sleep(600)"
+        super().__init__([sys.executable, "-c", code], name="child", ending_seconds=0.2)
+        self._told = told
+
+    def close_pipes(self) -> None:
+        self._told.append(("pipes", threading.get_ident()))
+        super().close_pipes()
+
+    def end(self) -> None:
+        self._told.append(("end", threading.get_ident()))
+        super().end()
+
+
+def test_idle_workers_leave_beside_the_loop_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them may take seconds."""
+    told: list[tuple[str, int]] = []
+
+    async def scenario() -> None:
+        pool = WorkerPool(asyncio.get_running_loop())
+        try:
+            for _ in range(2):
+                pool.submit(COUNT, Count("nowhere"), print)
+            while [what for what, _ in told].count("end") < 2 or pool.pids:
+                await asyncio.sleep(0.01)
+        finally:
+            pool.close()
+
+    monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(pool_module, "start_worker", lambda: Lingering(told))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+    assert threading.get_ident() not in [thread for _, thread in told]
+    assert [what for what, _ in told][:3] == ["pipes", "pipes", "end"]
+
+
 def test_no_order_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many run at once is up to the cleaner, whose threads may become more, and to the moves."""
 
