@@ -5,15 +5,14 @@
 
 They are ordinary nodes of one cluster. The first three, or all if they are fewer, are controllers too and
 form the quorum; further ones are brokers alone. Node 1 has the addresses of a start without --nodes, each
-further node the next free numbers. All have the rack of this host, so that replicas go to other hosts while
-there are some.
+further node the next free numbers, and advertised.listeners are counted up as listeners are. All have the
+rack of this host, so that replicas go to other hosts while there are some.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-import re
 import socket
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -24,7 +23,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from broker.cli.configuration import load_file
-from broker.cli.storage import StartRefused, format_at_start, found_directories
+from broker.cli.storage import NODE_FILE, StartRefused, format_at_start, found_directories
 from broker.ports.clock import SystemClock
 from broker.ports.files import RealFiles
 from broker.ports.random_source import SystemRandomSource
@@ -49,12 +48,9 @@ GIVEN_TO_EACH: Final = (
     "process.roles",
     "controller.quorum.voters",
     "controller.quorum.bootstrap.servers",
-    "advertised.listeners",
     "metadata.log.dir",
 )
 """Settings of a single node, which nobody can give to all of them."""
-
-_NODE_FILE: Final = re.compile(r"node-(\d+)\.properties")
 
 
 def prepare(count: int, config: BrokerConfig, new_cluster_id: str | None = None) -> list[Path]:
@@ -109,7 +105,7 @@ def _check(count: int, config: BrokerConfig) -> None:
 
 def _files_of_nodes(home: Path) -> list[int]:
     """The numbers of the nodes that were started here before."""
-    matches = [_NODE_FILE.fullmatch(path.name) for path in home.iterdir()]
+    matches = [NODE_FILE.fullmatch(path.name) for path in home.iterdir()]
     return sorted(int(match[1]) for match in matches if match is not None)
 
 
@@ -188,16 +184,30 @@ def _settings_of(
     settings |= {
         "process.roles": "broker,controller" if is_controller else "broker",
         "node.id": str(number),
-        "listeners": ",".join(f"{each.listener}://{address_text(each.host, each.port)}" for each in own),
+        "listeners": ",".join(map(str, own)),
         "controller.quorum.bootstrap.servers": servers,
         "controller.quorum.auto.join.enable": str(is_controller).lower(),
         "log.dirs": ",".join(f"{path}/node-{number}" for path in config.log_directories),
     }
+    if told := _advertised(config, number, own):
+        settings["advertised.listeners"] = ",".join(map(str, told))
     settings.setdefault("broker.rack", platform.node() or "localhost")
     if config.admin_listener is not None:
         host, port = config.admin_listener
         settings["barnabas.admin.listener"] = address_text(host, port + number - 1 if port else 0)
     return settings
+
+
+def _advertised(config: BrokerConfig, number: int, own: Sequence[Endpoint]) -> list[Endpoint]:
+    """What advertised.listeners says of the listeners of a node, its ports counted up as theirs are."""
+    given = [text.partition("://")[0].upper() for text in config.items("advertised.listeners")]
+    names = [each.listener for each in own if each.listener in given]
+    step = len(config.listeners)
+    return [
+        replace(each, port=each.port + (number - 1) * step if each.port else 0)
+        for each in (*config.advertised_listeners, *config.advertised_controller_listeners)
+        if each.listener in names
+    ]
 
 
 def _copies(count: int) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import platform
+import re
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -53,6 +54,9 @@ _NO_WORD_OF_VOTERS: Final = (
     "--standalone, --initial-controllers, or --no-initial-controllers."
 )
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+NODE_FILE: Final = re.compile(r"node-(\d+)\.properties")
+"""The name of the file of each node of `barnabas start --nodes`, in the first of log.dirs."""
 
 
 class StartRefused(Exception):
@@ -333,11 +337,8 @@ def _check_may_be_formatted(
 ) -> None:
     """Raises StartRefused if a start must not format the directories that are not formatted yet."""
     for path, properties in found.items():
-        if properties is None and files.exists(path) and files.listdir(path):
-            raise StartRefused(
-                f"{path} is not empty and has no meta.properties: it is not a Kafka data directory, or it "
-                "was damaged. Name another log.dirs, or empty it"
-            )
+        if properties is None and files.exists(path):
+            _check_is_empty(path, files.listdir(path))
     metadata = next(path for path in found if holds_metadata(config, path))
     if found[metadata] is not None:
         return
@@ -352,6 +353,22 @@ def _check_may_be_formatted(
     if may_be_one_of_several(config):
         raise StartRefused(
             f"{_NO_WORD_OF_VOTERS} A start cannot tell: format the directory first (barnabas storage format)"
+        )
+
+
+def _check_is_empty(path: str, names: Sequence[str]) -> None:
+    """names: what lies in the directory. Raises StartRefused, and advises nobody to remove that."""
+    matches = [NODE_FILE.fullmatch(name) for name in names]
+    nodes = [int(match[1]) for match in matches if match is not None]
+    if nodes:
+        raise StartRefused(
+            f"{path} holds the nodes of `barnabas start --nodes {max(nodes)}`: start them so, or name other "
+            "log.dirs"
+        )
+    if names:
+        raise StartRefused(
+            f"{path} is not empty and has no meta.properties: it is not a Kafka data directory, or it was "
+            "damaged. Name other log.dirs"
         )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.cli.configuration import load_file
+from broker.cli.configuration import load_configuration, load_file
+from broker.cli.several_nodes import prepare
 from broker.cli.storage import StartRefused, identify, wished_voters
 from config.broker_config import BrokerConfig
 from controller.format import FormatRefused
@@ -137,3 +138,18 @@ def test_the_directory_of_the_metadata_log_must_be_readable(tmp_path: Path) -> N
     make_unreadable(first)
     with pytest.raises(StartRefused, match=rf"^{first}/meta\.properties cannot be read: Is a directory$"):
         identify(config, may_format=True)
+
+
+def test_the_directory_of_several_nodes_is_named_as_theirs(tmp_path: Path) -> None:
+    """Whoever has started `--nodes` before, and forgets it once, must not be told to empty the directory."""
+    data = tmp_path / "data"
+    prepare(3, load_configuration(None, [f"log.dirs={data}"]).config)
+    words = rf"^{data} holds the nodes of `barnabas start --nodes 3`: start them so, or name other log\.dirs$"
+    with pytest.raises(StartRefused, match=words):
+        identify(one_node_config(log__dirs=str(data)), may_format=True)
+
+
+def test_a_directory_that_is_somebody_else_s_stays_his(tmp_path: Path) -> None:
+    (tmp_path / "holiday.jpg").touch()
+    with pytest.raises(StartRefused, match=r"is not empty and .* Name other log\.dirs$"):
+        identify(one_node_config(log__dirs=str(tmp_path)), may_format=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli import several_nodes
-from broker.cli.configuration import load_configuration
+from broker.cli.configuration import load_configuration, load_file
 from broker.cli.several_nodes import prepare
 from broker.cli.storage import format_at_start
 from broker.ports.files import RealFiles
@@ -82,3 +82,29 @@ def test_nodes_that_are_all_formatted_stay_as_they_are(tmp_path: Path) -> None:
     before = [identity(tmp_path, number) for number in (1, 2, 3)]
     prepare(3, config_of(tmp_path))
     assert [identity(tmp_path, number) for number in (1, 2, 3)] == before
+
+
+def test_advertised_addresses_are_counted_up_as_the_listeners_are(tmp_path: Path) -> None:
+    """Where nodes listen on all interfaces they must be given, as to one node."""
+    everywhere = "listeners=PLAINTEXT://0.0.0.0:9092,EXTERNAL://0.0.0.0:9093,CONTROLLER://0.0.0.0:9094"
+    protocols = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    told = "advertised.listeners=plaintext://[fe80::1]:9092,EXTERNAL://kafka.example:19093"
+    files = prepare(4, config_of(tmp_path, everywhere, protocols, told))
+    configs = [load_file(str(file)) for file in files]
+    assert [[str(each) for each in config.advertised_listeners] for config in configs] == [
+        [f"PLAINTEXT://[fe80::1]:{9092 + 3 * number}", f"EXTERNAL://kafka.example:{19093 + 3 * number}"]
+        for number in range(4)
+    ]
+    assert [len(config.listeners) for config in configs] == [3, 3, 3, 2]
+
+
+def test_a_controller_s_advertised_address_is_that_of_the_voter(tmp_path: Path) -> None:
+    told = "advertised.listeners=PLAINTEXT://one.example:19092,CONTROLLER://one.example:29093"
+    files = prepare(4, config_of(tmp_path, told))
+    addresses = [load_file(str(file)).advertised_controller_listeners for file in files]
+    assert [list(map(str, each)) for each in addresses] == [
+        ["CONTROLLER://one.example:29093"],
+        ["CONTROLLER://one.example:29095"],
+        ["CONTROLLER://one.example:29097"],
+        [],
+    ]
