@@ -4,7 +4,8 @@ The parent starts `barnabas start FILE` for each node and has no other part in t
 by itself is started again, after a pause that doubles each time; a node that never was ready ends them all,
 for its configuration must be wrong. SIGTERM, SIGINT and SIGHUP stop all nodes cleanly, a second signal kills
 them; if the parent dies the nodes stop by themselves. SIGQUIT dumps the stacks of all and goes on. What the
-nodes log is written to standard error with the node's number before each line.
+nodes log is written to standard error with the node's number before each line, or as the first field of a
+line of JSON.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ PROGRAM: Final = Path(__file__).resolve().parents[2]
 STOPPED: Final = 0
 NOT_STARTED: Final = 1
 
-_READY: Final = re.compile(rb"Barnabas is ready: node \d+ serves (?P<listeners>[^;]*)")
+JSON_START: Final = b'{"time": '
+"""How each line of a node begins with barnabas.log.format=json."""
+
+_READY: Final = re.compile(rb"Barnabas is ready: node \d+ serves (?P<listeners>[^;\n]*)")
 
 
 def run_nodes(files: Sequence[Path], *, until_process_ends: int | None = None) -> int:
@@ -184,7 +188,7 @@ class _Nodes:
 async def _pass_on(number: int, errors: asyncio.StreamReader) -> None:
     """Writes what the node logs to standard error."""
     stream = sys.stderr.buffer
-    prefix = b"node %d | " % number
+    prefix, json_prefix = b"node %d | " % number, b'{"node": %d, ' % number
     while True:
         try:
             line = await errors.readline()
@@ -192,7 +196,7 @@ async def _pass_on(number: int, errors: asyncio.StreamReader) -> None:
             continue
         if not line:
             return
-        stream.write(line if line.startswith(b"{") else prefix + line)
+        stream.write(json_prefix + line[1:] if line.startswith(JSON_START) else prefix + line)
         stream.flush()
 
 

@@ -37,15 +37,15 @@ def wait(condition: Callable[[], bool], what: str) -> None:
 
 
 def test_a_cluster_of_one_command_keeps_its_data_and_its_addresses(start: Callable[..., Nodes]) -> None:
-    nodes = start(4)
+    nodes = start(5)
     servers = nodes.await_ready()
-    assert len(servers.split(",")) == 4
-    create_placed(servers, "spread", [[1], [2], [3], [4]])
-    write_to_all(servers, "spread", partitions=4, count=20)
+    assert len(servers.split(",")) == 5
+    create_placed(servers, "spread", [[1], [2], [3], [4], [5]])
+    write_to_all(servers, "spread", partitions=5, count=20)
     assert nodes.stop() == 0
-    again = start(4)
+    again = start(5)
     assert again.await_ready() == servers
-    assert read_all(servers, "spread", partitions=4, count=20) == numbered_values(4, 20)
+    assert read_all(servers, "spread", partitions=5, count=20) == numbered_values(5, 20)
     assert again.stop() == 0
 
 
