@@ -3,7 +3,7 @@
 Isolated (-I), so that no folder of the user's project and no ``PYTHONPATH`` comes before the broker's own
 packages. The folders in which the parent finds its libraries come last on the path: uvloop and msgspec may
 lie where an isolated interpreter does not look. The parent clears FOLDER away; where it did not live to do
-that, this process does.
+that, this process does. An empty FOLDER is none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> int:
     try:
         return broker_main(arguments)
     finally:
-        if os.getppid() != parent:
+        if folder and os.getppid() != parent:
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -110,15 +110,15 @@ class Broker:
         try:
             for number, arguments in enumerate(self._lives(self._folder), 1):
                 log_file = self._log_file_of(number)
-                self._nodes.append(NodeProcess(self._python, self._folder, log_file, arguments))
+                self._nodes.append(NodeProcess(self._python, self._passing_folder, log_file, arguments))
                 if self._count is not None:
                     self._nodes[-1].hold_ports(Path(arguments[-1]))
             for each in self._nodes:
                 each.begin()
         except BaseException:  # a notebook's interrupt too: its process goes on
-            clear_away(self._nodes, self._folder, os.getpid(), LAST_STOP_SECONDS)
+            clear_away(self._nodes, self._passing_folder, os.getpid(), LAST_STOP_SECONDS)
             raise
-        folder = None if self._keep else self._folder
+        folder = self._passing_folder
         self._undo = weakref.finalize(self, clear_away, self._nodes, folder, os.getpid(), LAST_STOP_SECONDS)
         try:
             for each in self._nodes:
@@ -251,6 +251,11 @@ class Broker:
             raise RuntimeError("the broker was not started")
         return self._folder
 
+    @property
+    def _passing_folder(self) -> Path | None:
+        """The temporary folder if it goes with the broker."""
+        return None if self._keep else self._temporary
+
     def _defaults(self, folder: Path) -> dict[str, str]:
         return {
             "listeners": f"PLAINTEXT://{self._host}:{self._port},CONTROLLER://127.0.0.1:0",
@@ -278,8 +283,9 @@ class Broker:
         ]
         if self._count is None:
             return [["start", *overrides]]
+        program = command(self._python, self._passing_folder)
         done = subprocess.run(
-            [*command(self._python, folder), "start", "--nodes", str(self._count), "--prepare", *overrides],
+            [*program, "start", "--nodes", str(self._count), "--prepare", *overrides],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -34,9 +34,10 @@ class BrokerFailed(Exception):
 
 
 class NodeProcess:
-    """arguments: what follows ``barnabas``. It may be begun again when it has ended."""
+    """folder: what the process deletes if this one dies. arguments: what follows ``barnabas``. It may be
+    begun again when it has ended."""
 
-    def __init__(self, python: str, folder: Path, log_file: Path, arguments: Sequence[str]) -> None:
+    def __init__(self, python: str, folder: Path | None, log_file: Path, arguments: Sequence[str]) -> None:
         self.log_file = log_file
         self.listeners: dict[str, str] = {}
         self._command = [*command(python, folder), *arguments, "--until-process-ends", str(os.getpid())]
@@ -183,9 +184,9 @@ def clear_away(nodes: Sequence[NodeProcess], folder: Path | None, owner: int, ti
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def command(python: str, folder: Path) -> list[str]:
+def command(python: str, folder: Path | None) -> list[str]:
     """An interpreter of the program, isolated from the packages of the parent's project."""
-    return [python, "-I", str(Path(__file__).with_name("child.py")), str(folder)]
+    return [python, "-I", str(Path(__file__).with_name("child.py")), str(folder or "")]
 
 
 def environment() -> Mapping[str, str]:

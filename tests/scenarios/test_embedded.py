@@ -254,6 +254,31 @@ def test_a_parent_that_is_killed_leaves_no_orphan(tmp_path: Path) -> None:
     await_absence(tmp_path)
 
 
+def test_what_shall_stay_stays_when_the_program_is_killed(tmp_path: Path) -> None:
+    program = stranger(tmp_path, PROGRAM.replace("Broker()", "Broker(keep=True)") + "sys.stdin.read()\n")
+    assert program.stdout is not None
+    pid = int(program.stdout.readline().split()[0])
+    program.kill()
+    program.communicate()
+    await_end(pid)
+    (folder,) = tmp_path.glob("barnabas-*")
+    assert (folder / "data" / "mine-0").is_dir()
+    assert "Stopped" in (folder / "broker.log").read_text()
+
+
+def test_what_shall_stay_stays_when_the_start_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log in it says why."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def refused(self: NodeProcess) -> None:
+        raise PermissionError("no more processes")
+
+    monkeypatch.setattr(NodeProcess, "begin", refused)
+    with pytest.raises(PermissionError):
+        Broker(keep=True).start()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_ctrl_c_ends_both(tmp_path: Path) -> None:
     code = "import time\nfrom barnabas import Broker\nwith Broker() as kafka:\n"
     code += "    print(kafka.pid, flush=True)\n    while True:\n        time.sleep(0.1)\n"
