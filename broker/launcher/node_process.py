@@ -48,7 +48,8 @@ class NodeProcess:
         """Keeps the ports of the node's configuration for it, until `let_ports_go`, also while it is down:
         clients and other nodes come back to them. They stay bound, without listening; so the kernel gives
         them to nobody else, and the node may listen on them, as both sides set SO_REUSEADDR."""
-        lines = [line for line in file.read_text().splitlines() if line.startswith("listeners=")]
+        # Properties are ISO-8859-1, as Java reads them.
+        lines = [line for line in file.read_text("iso-8859-1").splitlines() if line.startswith("listeners=")]
         for host, port in ADDRESS.findall("".join(lines)):
             holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

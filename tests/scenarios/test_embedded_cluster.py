@@ -45,7 +45,7 @@ def test_a_node_that_is_killed_is_replaced_and_comes_back(
 
 
 def test_a_cluster_s_data_for_the_next_one(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+    data = tmp_path / "Käfer 城"
     with Broker(nodes=2, data=data, start_timeout_seconds=120) as cluster:
         servers = cluster.bootstrap_servers
         topic = cluster.create_topic(timeout_seconds=60)
