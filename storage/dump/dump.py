@@ -15,6 +15,7 @@ from storage.dump.index_files import (
     dump_snapshot,
     dump_time_index,
     dump_transaction_index,
+    without_endings,
 )
 from storage.dump.log_file import LogOptions, dump_log
 from storage.file_names import (
@@ -30,7 +31,6 @@ from storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 _BOOTSTRAP = "bootstrap"
-_IGNORED_ENDINGS = (".deleted", ".cleaned", ".swap")
 
 Write = Callable[[str], None]
 
@@ -47,10 +47,7 @@ class CannotDump(Exception):
 
 def dump_file(files: Files, path: str, options: DumpOptions, write: Write, complain: Write) -> None:
     """Prints one file. Raises CannotDump, OSError."""
-    name = path
-    for ending in _IGNORED_ENDINGS:
-        name = name.removesuffix(ending)
-    suffix = os.path.splitext(name)[1]
+    suffix = os.path.splitext(without_endings(path))[1]
     write(f"Dumping {path}")
     if suffix in (LOG_SUFFIX, CHECKPOINT_SUFFIX):
         _dump_batches(files, path, suffix, options, write, complain)

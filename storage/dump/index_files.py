@@ -14,7 +14,7 @@ from typing import Final
 
 from config.ports import Files
 from protocol.records.header import BatchHeader
-from storage.file_names import LOG_SUFFIX
+from storage.file_names import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
 from storage.producer_snapshot import decode_snapshot
 from storage.producer_state import NO_OFFSET
 from storage.stored_batches import stored_batches
@@ -60,7 +60,8 @@ def _headers_at(files: Files, path: str, positions: set[int]) -> dict[int, Batch
 
 def _headers(files: Files, path: str) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch of the log beside an index; nothing if there is no log."""
-    log_path = path[: path.rindex(".")] + LOG_SUFFIX
+    index_path = without_endings(path)
+    log_path = index_path[: index_path.rindex(".")] + LOG_SUFFIX + path[len(index_path) :]
     if not files.exists(log_path):
         return
     file = files.open(log_path)
@@ -136,7 +137,7 @@ def dump_transaction_index(files: Files, path: str, write: Write) -> None:
 
 
 def dump_snapshot(files: Files, path: str, write: Write) -> None:
-    """Prints a producer snapshot. Raises MalformedSnapshot."""
+    """Prints a producer snapshot. Raises CorruptProducerSnapshot."""
     for entry in decode_snapshot(files.read_bytes(path)):
         first = entry.transaction_first_offset
         open_from = "OptionalLong.empty" if first == NO_OFFSET else f"OptionalLong[{first}]"
@@ -160,6 +161,14 @@ def check_index(files: Files, path: str, entry_bytes: int) -> str:
     if size_bytes % entry_bytes:
         return f"{path} is corrupt: its {size_bytes} bytes are no whole entries of {entry_bytes}"
     return f"{path} passed sanity check."
+
+
+def without_endings(path: str) -> str:
+    """The path of a segment's file as it is called in a log. All files of a segment get the same endings when
+    they are to be swapped in or deleted."""
+    for ending in (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX):
+        path = path.removesuffix(ending)
+    return path
 
 
 def base_offset_of(path: str) -> int | None:

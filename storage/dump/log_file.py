@@ -53,10 +53,11 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def dump_log(file: File, options: LogOptions, write: Write, complain: Write) -> None:
     """Prints the file. Raises NoKey if the decoder cannot go on."""
+    size_bytes = file.size()  # once: the log may grow meanwhile
     end = 0
     last_offset = -1
     gaps: list[tuple[int, int]] = []
-    for position, header, batch in stored_batches(file, file.size()):
+    for position, header, batch in stored_batches(file, size_bytes):
         if position + header.size_bytes > options.max_bytes:
             break
         end = position + header.size_bytes
@@ -67,7 +68,7 @@ def dump_log(file: File, options: LogOptions, write: Write, complain: Write) -> 
         complain(f"Non-consecutive offsets in {file.path}")
         for before, after in gaps:
             complain(f"  {before} is followed by {after}")
-    left = file.size() - end
+    left = size_bytes - end
     if left > 0 and options.max_bytes == NO_LIMIT:
         write(f"Found {left} invalid bytes at the end of {os.path.basename(file.path)}")
 
