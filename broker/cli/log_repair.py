@@ -26,19 +26,31 @@ def run(options: argparse.Namespace) -> int:
     code = WELL
     for path in options.directories:
         try:
-            found = _partitions(path.rstrip("/") or "/")
+            found = _partitions(os.path.abspath(path))  # `.` is no partition's name
             to_repair = [each for each in found if _is_to_repair(each)]
             if not to_repair:
                 code = DAMAGED
             for directory in to_repair:
-                code = max(code, _repair(directory, does_it=options.yes))
+                code = max(code, _repair_or_tell(directory, does_it=options.yes))
         except BlockingIOError as error:
             print(f"barnabas: {error}: stop the broker first", file=sys.stderr)
             code = DAMAGED
-        except (OSError, LegacyFormat) as error:
+        except OSError as error:
             print(f"barnabas: {error}", file=sys.stderr)
             code = DAMAGED
     return code
+
+
+def _repair_or_tell(directory: str, *, does_it: bool) -> int:
+    """A log that cannot be read or written keeps nobody from the others. Raises BlockingIOError, which holds
+    for all of a log directory."""
+    try:
+        return _repair(directory, does_it=does_it)
+    except BlockingIOError:
+        raise
+    except (OSError, LegacyFormat) as error:
+        print(f"barnabas: {directory}: {error}", file=sys.stderr)
+        return DAMAGED
 
 
 def _partitions(path: str) -> list[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from broker.cli import log_repair
+from broker.ports.files import RealFiles
+from storage.directories import LOCK_FILE
 from storage.errors import DamagedLog
 from storage.file_names import segment_file
 from storage.recovery import OnDamage
@@ -151,3 +153,34 @@ def test_nothing_that_could_be_examined_is_no_success(tmp_path: Path) -> None:
     assert repair(tmp_path / "data") == log_repair.WELL
     metadata = write_damaged(tmp_path / "__cluster_metadata-0").parent
     assert repair(metadata) == log_repair.DAMAGED, "it was asked for by name"
+
+
+def test_a_log_that_cannot_be_read_keeps_nobody_from_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders-0" / segment_file(0, ".log")).mkdir(parents=True)
+    behind = write_damaged(tmp_path / "orders-1")
+    assert repair(tmp_path) == log_repair.DAMAGED
+    assert len(behind.read_bytes()) == 2 * BATCH
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"barnabas: {tmp_path}/orders-0: ")
+    assert "Is a directory" in line
+
+
+def test_a_broker_that_runs_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (0, 1):
+        write_damaged(tmp_path / f"orders-{number}")
+    lock = RealFiles().lock(str(tmp_path / LOCK_FILE))
+    assert repair(tmp_path) == log_repair.DAMAGED
+    lock.release()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("stop the broker first")
+
+
+def test_the_directory_in_which_one_stands_may_be_a_partition_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = write_damaged(tmp_path / "orders-0")
+    monkeypatch.chdir(partition.parent)
+    assert repair(Path(".")) == log_repair.WELL
+    assert len(partition.read_bytes()) == 2 * BATCH
