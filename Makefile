@@ -1,6 +1,7 @@
 # Two commands are enough to begin with: `make run` and `make test`.
-# Each makes the virtual environment and installs the locked packages by itself.
-PYTHON ?= python3
+# Each makes the virtual environment and installs the locked packages by itself. PYTHON=python3.13 makes it anew with
+# that one; else it stays, and python3 makes the first.
+PYTHON ?=
 ARGS ?=
 
 .PHONY: run test bench lint clean
