@@ -60,6 +60,15 @@ def check_security_served(config: BrokerConfig) -> None:
             f"listener {endpoint.listener} asks for {endpoint.security_protocol}, which is not served yet: "
             "PLAINTEXT is the one protocol of this release",
         )
+    for name in config.controller_listener_names[:1]:
+        # A broker speaks to its controllers by the first of these names, and a broker alone has none of them
+        # among its listeners.
+        protocol = config.listener_protocols.get(name, "PLAINTEXT")
+        _expect(
+            protocol == "PLAINTEXT",
+            f"controller.listener.names: listener {name} asks for {protocol}, which is not served yet: "
+            "PLAINTEXT is the one protocol of this release",
+        )
     _expect(
         not config.text("authorizer.class.name"),
         "authorizer.class.name is set, but authorization is not served yet: everything would be allowed",

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from config.errors import InvalidValue
-from config.values import Value
+from config.values import Value, java_whole
 
 
 class Validator(Protocol):
@@ -146,7 +146,7 @@ class QuorumVoters(Struct, frozen=True, gc=False):
             node_id, at, address = item.partition("@")
             if not at or "@" in address:
                 raise InvalidValue(f"Invalid configuration value for {name}. {form}")
-            if not re.fullmatch(r"[+-]?\d{1,10}", node_id):
+            if java_whole(node_id) is None:
                 raise InvalidValue(f"Failed to parse voter ID as an integer from {node_id}")
             match = re.fullmatch(_HOST_PORT, address)
             if match is None:

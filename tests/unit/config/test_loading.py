@@ -185,5 +185,13 @@ def test_security_that_cannot_be_given_is_not_promised() -> None:
             "listeners=SASL_SSL://:9092,CONTROLLER://:9093\nlistener.security.protocol.map="
             "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT\ninter.broker.listener.name=SASL_SSL"
         )
+    broker_alone = (
+        "process.roles=broker\nlisteners=PLAINTEXT://:9092\ncontroller.listener.names=CONTROLLER,SPARE\n"
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:%s,SPARE:SSL\n"
+    )
+    for protocol in ("SSL", "SASL_PLAINTEXT"):
+        with pytest.raises(ConfigError, match=f"listener CONTROLLER asks for {protocol}, which is not"):
+            loaded(broker_alone % protocol)
+    assert loaded(broker_alone % "PLAINTEXT").config.controller_listener_names[0] == "CONTROLLER"
     with pytest.raises(ConfigError, match="authorization is not served yet"):
         loaded("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")
