@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -123,6 +124,13 @@ def test_a_wrong_value_stops_the_start_with_one_line(file: str, start: str, end:
     assert str(refused.value).startswith(start)
     assert str(refused.value).endswith(end)
     assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("node_id", ["3333333333", "2147483648", "-2147483649", "+", "1_0"])
+def test_the_id_of_a_voter_is_a_number_of_32_bits(node_id: str) -> None:
+    with pytest.raises(ConfigError, match=f"parse voter ID as an integer from {re.escape(node_id)} "):
+        loaded(f"controller.quorum.voters={node_id}@localhost:9093")
+    assert loaded("controller.quorum.voters=+1@localhost:9093").config.quorum_voters[0].node_id == 1
 
 
 def test_a_wrong_value_from_elsewhere_is_named_by_its_place() -> None:
