@@ -198,6 +198,12 @@ class BrokerConfig:
         return self.items("log.dirs") or self.items("log.dir")
 
     @property
+    def cordoned_log_directories(self) -> tuple[str, ...]:
+        """The directories of cordoned.log.dirs, as log.dirs names them; `*` stands for all."""
+        cordoned = self.items("cordoned.log.dirs")
+        return self.log_directories if "*" in cordoned else cordoned
+
+    @property
     def metadata_log_directory(self) -> str:
         """The directory of `__cluster_metadata-0`: metadata.log.dir, or else the first log directory."""
         return self.optional_text("metadata.log.dir") or self.log_directories[0]

@@ -57,7 +57,7 @@ HONOURED: Final = _names(
     log.flush.interval.messages log.flush.interval.ms log.flush.scheduler.interval.ms
     log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
     log.retention.ms log.retention.minutes log.retention.hours
-    log.retention.bytes log.retention.check.interval.ms log.initial.task.delay.ms
+    log.retention.bytes log.retention.check.interval.ms log.initial.task.delay.ms cordoned.log.dirs
     replica.high.watermark.checkpoint.interval.ms
     log.cleanup.policy log.cleaner.enable log.cleaner.threads log.cleaner.backoff.ms
     log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms log.cleaner.max.compaction.lag.ms

@@ -62,6 +62,7 @@ class LogDirectory:
         "clean_broker_epoch",
         "cleaner_offsets",
         "high_watermarks",
+        "is_cordoned",
         "log_starts",
         "path",
         "problems",
@@ -74,6 +75,8 @@ class LogDirectory:
         """Locks the directory and reads what is beside the logs. Raises DirectoryRefused, OSError."""
         self._files = files
         self.path = path
+        self.is_cordoned = False
+        """Whether new logs are created elsewhere, unless somebody has chosen this directory (KIP-1066)."""
         self.problems: list[str] = []
         """Faults of files without which the directory can be used. They are logged."""
         self.said = CheckpointedOffsets()
@@ -158,6 +161,11 @@ class LogDirectory:
         return offsets
 
 
+def directory_path(path: str) -> str:
+    """The path of a log directory as `LogDirectory.path` has it, from an entry of log.dirs."""
+    return path.rstrip("/") or "/"
+
+
 def open_directories(
     files: Files,
     paths: list[str],
@@ -175,7 +183,7 @@ def open_directories(
     failed: list[FailedDirectory] = []
     try:
         for path in paths:
-            path = path.rstrip("/") or "/"
+            path = directory_path(path)
             try:
                 opened.append(LogDirectory(files, path))
             except OSError as error:

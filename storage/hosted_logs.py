@@ -110,5 +110,9 @@ class HostedLogs:
         return key in self._claimed
 
     def emptiest_directory(self) -> LogDirectory:
-        """The directory with the fewest logs, in which the next one is created."""
-        return min(self.directories, key=lambda directory: self._counts.get(directory.path, 0))
+        """The directory with the fewest logs, in which the next one is created. It is none that is cordoned,
+        unless all of them are: then it is the first one, as in Kafka."""
+        usable = [directory for directory in self.directories if not directory.is_cordoned]
+        if not usable:
+            return self.directories[0]
+        return min(usable, key=lambda directory: self._counts.get(directory.path, 0))

@@ -7,7 +7,7 @@ background task, and `housekeeping` hands the background tasks to the helper thr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,7 +18,7 @@ from storage.background_tasks import BackgroundTasks, TaskKind
 from storage.checkpoints import encode_offsets
 from storage.clean_shutdown import CLEAN_SHUTDOWN_FILE, UNKNOWN_BROKER_EPOCH, encode_clean_shutdown
 from storage.cleaner.cleaner import Cleaner
-from storage.directories import FailedDirectory, LogDirectory, open_directories
+from storage.directories import FailedDirectory, LogDirectory, directory_path, open_directories
 from storage.errors import LogStorageError, NoSpaceLeft
 from storage.failures import DirectoryFailed, DirectoryFailures
 from storage.file_names import DirectoryKind, leaving_directory, partition_directory
@@ -226,7 +226,7 @@ class LogManager:
         directory_id: bytes | None = None,
     ) -> PartitionLog:
         """Creates a log, in the directory that was asked for (`prefer`), else in that with `directory_id`,
-        else in that with the fewest logs.
+        else in that with the fewest logs of those that are not cordoned.
 
         directory_id: where the log should be already, as far as anybody knows; None if it was nowhere yet. A
         log that should be in no directory that works may be in one that has failed, and is not made anew.
@@ -277,6 +277,15 @@ class LogManager:
         self._preferred[topic, partition] = home
         if len(self._preferred) > PREFERRED_DIRECTORIES:
             del self._preferred[next(iter(self._preferred))]
+
+    def cordon(self, paths: Iterable[str]) -> bool:
+        """Cordons the directories of these paths, as log.dirs names them, and no others. Returns whether that
+        changes anything."""
+        cordoned = {directory_path(path) for path in paths}
+        changed = [each for each in self.directories if each.is_cordoned != (each.path in cordoned)]
+        for directory in changed:
+            directory.is_cordoned = not directory.is_cordoned
+        return bool(changed)
 
     def delete_async(self, topic: str, partition: int) -> None:
         """Removes the log at once from use. Its files are deleted `file.delete.delay.ms` later.

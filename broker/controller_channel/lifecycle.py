@@ -11,8 +11,9 @@
     any                           stop                                           SHUTTING_DOWN
 
 Heartbeats are sent every broker.heartbeat.interval.ms, and at once when the broker has read the record of its
-registration, is ready, has lost a log directory or shuts down. One request is under way at a time. A broker
-that was fenced because its heartbeats were missing is unfenced by the next ones; it does not register again.
+registration, is ready, has lost a log directory, has other cordoned directories than before or shuts down.
+One request is under way at a time. A broker that was fenced because its heartbeats were missing is unfenced
+by the next ones; it does not register again.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class BrokerIdentity(msgspec.Struct, frozen=True):
 
 
 def _nothing() -> None:
-    """For whoever need not know."""
+    """For whoever need not know or say anything."""
 
 
 class BrokerLifecycle:
@@ -112,10 +113,12 @@ class BrokerLifecycle:
         on_state: Callable[[BrokerState], None],
         on_failure: Callable[[str], None],
         on_registered: Callable[[], None] = _nothing,
+        cordoned_dirs: Callable[[], list[bytes] | None] = _nothing,
     ) -> None:
         """metadata_offset: up to where the broker has replayed the metadata log. registration_timeout_ms:
         initial.broker.registration.timeout.ms. on_registered: the epoch is known now. on_failure: gets a
-        sentence for the operator when the broker has to end."""
+        sentence for the operator when the broker has to end. cordoned_dirs: the cordoned log directories;
+        None as long as the controller need not hear of them."""
         self.state = BrokerState.NOT_RUNNING
         self.epoch = NO_EPOCH
         self.fenced = True
@@ -131,6 +134,7 @@ class BrokerLifecycle:
         self._on_state = on_state
         self._on_failure = on_failure
         self._on_registered = on_registered
+        self._cordoned_dirs = cordoned_dirs
         self._ready = False
         self._retry_ms = FIRST_RETRY_MS
         self._registration_deadline_ms = 0
@@ -182,6 +186,12 @@ class BrokerLifecycle:
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         self._timers.call_at(deadline_ms, lambda: self._require_told(directory_id))
         if self.state not in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN):
+            self._communicate()
+
+    def cordoned_dirs_changed(self) -> None:
+        """Tells the controller at once which log directories are cordoned (KIP-1066). A broker that has not
+        registered yet tells it with its first heartbeats."""
+        if self.epoch != NO_EPOCH and self.state is not BrokerState.SHUTTING_DOWN:
             self._communicate()
 
     def _require_told(self, directory_id: bytes) -> None:
@@ -353,6 +363,8 @@ class BrokerLifecycle:
             want_fence=not self._ready and not leaving,
             want_shut_down=leaving,
             offline_log_dirs=list(self._told_dirs),
+            # A broker that has not caught up may not know yet what its configs are now.
+            cordoned_log_dirs=self._cordoned_dirs() if self._caught_up else None,
         )
 
     def _answered(self, response: Message | PeerError) -> None:

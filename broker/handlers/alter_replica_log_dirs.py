@@ -1,9 +1,10 @@
-"""AlterReplicaLogDirs (34): in which of this broker's directories a replica shall lie. KIP-113.
+"""AlterReplicaLogDirs (34): in which of this broker's directories a replica shall lie. KIP-113, KIP-1066.
 
 Versions 1-2. 2: flexible. The answer is one error code per partition:
 
     a name that leaves no room for the suffix of the copy   INVALID_TOPIC_EXCEPTION
     the directory is not one of log.dirs                    LOG_DIR_NOT_FOUND, before what is wrong below
+    the directory is cordoned                               INVALID_REPLICA_ASSIGNMENT
     a partition that does not exist                         UNKNOWN_TOPIC_OR_PARTITION
     a partition that is elsewhere                           REPLICA_NOT_AVAILABLE
     its log could not be opened, or its disk has failed     KAFKA_STORAGE_ERROR
@@ -72,6 +73,8 @@ def _answer(services: AlterReplicaLogDirsServices, topic: str, index: int, path:
     target = next((each for each in logs.directories if each.absolute_path == path), None)
     if target is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
+    if target.is_cordoned:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     hosted = services.replicas.partition(topic, index)
     if isinstance(hosted, ErrorCode):
         if hosted is not ErrorCode.KAFKA_STORAGE_ERROR:

@@ -12,8 +12,9 @@ no partition.
 A replica that moves to another directory is in both: where it comes from, and as a future replica where it
 goes, with as many records less as the lag says. A directory that has failed is KAFKA_STORAGE_ERROR.
 
-Needs DESCRIBE on the cluster. There are no cordoned directories: `cordoned.log.dirs` is without effect at the
-feature levels of this release, as it is in Apache Kafka at the same ones.
+A directory is cordoned when `cordoned.log.dirs` names it and the metadata version is 4.3-IV0 or later.
+
+Needs DESCRIBE on the cluster.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ def handle(
             results.append(Result(ErrorCode.UNKNOWN_SERVER_ERROR, path))
             continue
         topics = [Topic(name, replicas) for name, replicas in lying.get(directory.path, {}).items()]
-        results.append(Result(0, path, topics, space.total_bytes, space.usable_bytes))
+        results.append(
+            Result(0, path, topics, space.total_bytes, space.usable_bytes, is_cordoned=directory.is_cordoned)
+        )
     results += [
         Result(ErrorCode.KAFKA_STORAGE_ERROR, failed.absolute_path)
         for failed in services.logs.failed_directories

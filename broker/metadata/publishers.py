@@ -6,6 +6,7 @@ is done before the next begins, and the next image comes only after the last::
     ReplicasPublisher.retirement   drops the replicas of deleted topics
     MetadataCachePublisher         shows the image to the handlers
     BrokerConfigPublisher          applies the dynamic configs of this broker and of all brokers
+    CordonedDirectoriesPublisher   keeps new partitions out of cordoned log directories
     ReplicasPublisher              creates, leads and follows partitions, and applies the configs of topics
     BrokersPublisher               has connections to brokers that are gone, or listen elsewhere, closed
     ThrottlesPublisher             tells the replication quotas which replicas are throttled
@@ -18,7 +19,7 @@ metadata log of the node takes its snapshots. The publishers call ports and know
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from broker.quotas.replication_quota import ReplicationQuota, throttled_partitions
@@ -27,11 +28,14 @@ from config.checks import check_relations
 from config.errors import ConfigError
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.configs import ConfigResourceType
+from controller.metadata.metadata_version import CORDONED_LEVEL
 from protocol.primitives import Uuid
+from storage.directories import LogDirectory
 
 __all__ = [
     "BrokerConfigPublisher",
     "BrokersPublisher",
+    "CordonedDirectoriesPublisher",
     "MetadataCachePublisher",
     "MetadataPublisher",
     "ReplicasPublisher",
@@ -199,6 +203,42 @@ class BrokerConfigPublisher:
         self.config = wanted
         for callback in self._on_config:
             callback(image, self.config)
+
+
+class Cordons(Protocol):
+    """What `CordonedDirectoriesPublisher` needs of `storage.log_manager.LogManager`."""
+
+    @property
+    def directories(self) -> list[LogDirectory]: ...
+
+    def cordon(self, paths: Iterable[str], /) -> bool: ...
+
+
+class CordonedDirectoriesPublisher:
+    """Keeps new partitions out of the log directories that `cordoned.log.dirs` names, once the metadata
+    version knows of them (KIP-1066). on_change: is called when other directories are cordoned than before.
+
+    It comes after the publisher of configs and before that of replicas, which creates logs.
+    """
+
+    def __init__(self, configs: BrokerConfigPublisher, logs: Cordons, on_change: Callable[[], None]) -> None:
+        self._configs = configs
+        self._logs = logs
+        self._on_change = on_change
+        self._is_supported = False
+
+    def directory_ids(self) -> list[bytes] | None:
+        """The ids of the cordoned directories, for the controller; None where the metadata version has no
+        place for them, or is not known yet."""
+        if not self._is_supported:
+            return None
+        cordoned = [each.directory_id for each in self._logs.directories if each.is_cordoned]
+        return [directory_id for directory_id in cordoned if directory_id is not None]
+
+    def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
+        self._is_supported = image.features.metadata_version >= CORDONED_LEVEL
+        if self._logs.cordon(self._configs.config.cordoned_log_directories if self._is_supported else ()):
+            self._on_change()
 
 
 class FollowsBrokers(Protocol):

@@ -51,6 +51,17 @@ def log_collector(replicas: ReplicaManager, logs: HasDirectories) -> Collector:
             "Log directories that have failed",
             len(logs.failed_directories),
         )
+        yield Family(
+            "kafka_log_logmanager_logdirectorycordoned",
+            "gauge",
+            "1: the log directory gets no new partitions",
+            [({"logDirectory": each.absolute_path}, int(each.is_cordoned)) for each in logs.directories],
+        )
+        yield gauge(
+            "kafka_log_logmanager_cordonedlogdirectorycount",
+            "Log directories that get no new partitions",
+            sum(each.is_cordoned for each in logs.directories),
+        )
 
     return collect
 

@@ -32,6 +32,7 @@ from broker.metadata.loader import MetadataLoader
 from broker.metadata.publishers import (
     BrokerConfigPublisher,
     BrokersPublisher,
+    CordonedDirectoriesPublisher,
     MetadataCachePublisher,
     MetadataPublisher,
     ReplicasPublisher,
@@ -258,6 +259,9 @@ class BrokerServer:
             shared.node_id, self.services.controller, shared.clock, shared.timers,
             broker_epoch=lambda: self.lifecycle.epoch, logs=shared.logs,
         )  # fmt: skip
+        self.cordoned = CordonedDirectoriesPublisher(
+            configs, shared.logs, lambda: self.lifecycle.cordoned_dirs_changed()
+        )
         shared.logs.moves.on_moved = self._log_moved
         self.retries = LogRetries(
             self.replicas, shared.clock, shared.timers,
@@ -274,6 +278,7 @@ class BrokerServer:
                 replicas.retirement,
                 MetadataCachePublisher(self.metadata),
                 configs,
+                self.cordoned,
                 replicas,
                 BrokersPublisher(self.fetchers, *self.transactions.channels),
                 throttles,
@@ -309,6 +314,7 @@ class BrokerServer:
             on_state=self._state_changed,
             on_failure=on_failure,
             on_registered=lambda: self.loader.look_again(),
+            cordoned_dirs=self.cordoned.directory_ids,
         )
 
     # Start and readiness

@@ -32,6 +32,7 @@ from config.values import java_whole
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS
+from controller.metadata.metadata_version import CORDONED_LEVEL, METADATA_VERSION_NAMES
 from controller.metadata.policies import ConfigQuestion, Judge
 from controller.metadata.resource_changes import (
     ConfigChangeResult,
@@ -47,6 +48,8 @@ from protocol.metadata_log.cluster import ConfigRecord
 from protocol.metadata_log.topics import ClearElrRecord, PartitionChangeRecord
 
 __all__ = ["alter_configs"]
+
+CORDONED: Final = "cordoned.log.dirs"
 
 _KNOWN: Final[Mapping[int, Mapping[str, Definition]]] = MappingProxyType(
     {
@@ -132,6 +135,8 @@ def _alter(
     altered = _altered(resource, before)
     gone = [key for key in before if key not in altered] if resource.replaces else []
     _check_min_insync_replicas(image, kind, name, altered, gone)
+    if kind == ConfigResourceType.BROKER and (CORDONED in altered or CORDONED in gone):
+        _check_cordoned(image)
     after = dict(before)
     for key in gone:
         del after[key]
@@ -219,6 +224,15 @@ def _check_min_insync_replicas(
         raise ControllerError(
             ErrorCode.INVALID_CONFIG,
             f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled.",
+        )
+
+
+def _check_cordoned(image: ClusterImage) -> None:
+    if image.features.metadata_version < CORDONED_LEVEL:
+        raise ControllerError(
+            ErrorCode.INVALID_CONFIG,
+            f"The {CORDONED} configuration value cannot be set because it requires metadata.version >= "
+            f"{METADATA_VERSION_NAMES[CORDONED_LEVEL]}",
         )
 
 

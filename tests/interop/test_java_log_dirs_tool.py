@@ -19,8 +19,12 @@ from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
-from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from tests.conftest import AnyBroker, broker_under_test
@@ -345,6 +349,60 @@ def kafka_python(broker: AnyBroker) -> Iterator[Any]:
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     yield admin
     admin.close()
+
+
+def cordon(client: WireClient, value: str | None) -> None:
+    """Sets or deletes cordoned.log.dirs of the broker, and waits until it says so itself."""
+    cls = IncrementalAlterConfigsRequest
+    change = cls.AlterableConfig("cordoned.log.dirs", int(value is None), value)
+    answer = client.ask_for(
+        IncrementalAlterConfigsResponse, cls([cls.AlterConfigsResource(4, "1", [change])]), 1
+    )
+    assert [each.error_code for each in answer.responses] == [0], answer
+    deadline = time.monotonic() + 60
+    while cordoned(client) != set((value or "").split(",")) - {""}:
+        assert time.monotonic() < deadline, "the broker does not say so"
+        time.sleep(0.05)
+
+
+def cordoned(client: WireClient) -> set[str]:
+    answer = client.ask_for(DescribeLogDirsResponse, DescribeLogDirsRequest([]), 5)
+    return {result.log_dir for result in answer.results if result.is_cordoned}
+
+
+def try_to_create(client: WireClient, name: str, partitions: int) -> tuple[int, str | None]:
+    topic = CreateTopicsRequest.CreatableTopic(name, partitions, 1)
+    answer = client.ask_for(CreateTopicsResponse, CreateTopicsRequest([topic], 10_000), 7)
+    return answer.topics[0].error_code, answer.topics[0].error_message
+
+
+def test_a_cordoned_directory_gets_no_new_replicas(broker: AnyBroker, client: WireClient) -> None:
+    first, second = str(broker.data), str(broker.data.parent / "second")
+    in_first, in_second = (next(iter(directories(client)[path])) for path in (first, second))
+    try:
+        cordon(client, second)
+        refused = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        for replica in (in_first, in_second, ("nowhere", 0)):
+            assert alter(client, (second, *replica)) == {replica: refused}
+        assert alter(client, (first, *in_first)) == {in_first: 0}
+        assert try_to_create(client, "beside", 4)[0] == 0
+        deadline = time.monotonic() + 60
+        while sum(topic == "beside" for topic, _ in directories(client)[first]) < 4:
+            assert time.monotonic() < deadline, directories(client)
+        cordon(client, f"{first},{second}")
+        deadline = time.monotonic() + 60
+        while (told := try_to_create(client, f"none-{time.monotonic_ns()}", 1))[0] == 0:
+            assert time.monotonic() < deadline, "the controller does not know of it"
+        assert told[0] == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert told[1] == (
+            "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all "
+            "their log directories cordoned."
+        )
+    finally:
+        cordon(client, None)
+    deadline = time.monotonic() + 60
+    while try_to_create(client, "again", 1)[0]:
+        assert time.monotonic() < deadline, "the controller still takes it for cordoned"
 
 
 def test_kafka_python_describes(broker: AnyBroker, kafka_python: Any) -> None:

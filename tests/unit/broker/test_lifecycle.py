@@ -25,6 +25,7 @@ class Life:
         self.failures: list[str] = []
         self.gone: list[bool] = []
         self.metadata_offset: int | None = None
+        self.cordoned: list[bytes] | None = None
         identity = {
             "node_id": 1,
             "cluster_id": CLUSTER_ID,
@@ -45,6 +46,7 @@ class Life:
             registration_timeout_ms=60_000,
             on_state=self.states.append,
             on_failure=self.failures.append,
+            cordoned_dirs=lambda: self.cordoned,
         )
 
     def _offset(self) -> int:
@@ -96,6 +98,29 @@ def test_a_broker_that_is_not_ready_asks_to_stay_fenced() -> None:
     life.lifecycle.ready_to_unfence()
     life.peer.settle()
     assert life.states[-1] is BrokerState.RUNNING
+
+
+def test_cordoned_directories_are_told_when_the_broker_has_caught_up_and_when_they_change() -> None:
+    first, second = b"d" * 16, b"e" * 16
+    life = Life(log_dirs=(first, second))
+    life.cordoned = [second]
+    life.metadata_offset = -1
+    life.run()
+    assert life.heartbeats()
+    assert life.registered.cordoned_log_dirs is None, "its configs may be older than its last life"
+    life.metadata_offset = None
+    life.lifecycle.metadata_advanced()
+    life.peer.settle()
+    assert life.registered.usable_log_dirs == (first,)
+    for cordoned in ([first, second], []):
+        life.cordoned = cordoned
+        life.lifecycle.cordoned_dirs_changed()
+        life.peer.settle()  # without waiting for the next heartbeat
+        assert life.registered.cordoned_log_dirs == tuple(cordoned)
+    before = life.registered
+    life.cordoned = None  # the metadata version was lowered
+    life.peer.advance(4000)
+    assert life.registered == before
 
 
 def test_heartbeats_go_out_every_interval_and_keep_the_session() -> None:

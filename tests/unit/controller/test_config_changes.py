@@ -62,6 +62,25 @@ def written(decision: Decision[list[ConfigChangeResult]]) -> dict[tuple[int, str
     return found
 
 
+@pytest.mark.parametrize("value", ["/a", "", None])
+def test_directories_are_cordoned_from_the_metadata_version_on_that_has_a_place_for_it(
+    value: str | None,
+) -> None:
+    key = "cordoned.log.dirs"
+    operation = DELETE if value is None else SET
+    wanted = change(BROKER, "", (key, operation, value))
+    refused = decide(image(FeatureLevelRecord("metadata.version", 29)), wanted)
+    assert refused.records == []
+    assert [(outcome.error, outcome.message) for outcome in refused.response] == [
+        (
+            ErrorCode.INVALID_CONFIG,
+            f"The {key} configuration value cannot be set because it requires metadata.version >= 4.3-IV0",
+        )
+    ]
+    allowed = decide(image(FeatureLevelRecord("metadata.version", 30)), wanted)
+    assert written(allowed) == {(BROKER, "", key): value}
+
+
 def test_a_value_that_stays_writes_nothing_but_for_brokers() -> None:
     before = image(stored(TOPIC, "t", "retention.ms", "5"), stored(BROKER, "", "log.retention.ms", "6"))
     decision = decide(

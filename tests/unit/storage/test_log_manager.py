@@ -190,6 +190,28 @@ def test_a_log_goes_where_somebody_wished_it_if_it_was_not_there_yet() -> None:
     assert world.memory.listdir("/b") == [".lock", "t-1"]
 
 
+def test_a_cordoned_directory_gets_new_logs_only_by_name() -> None:
+    world = World("/a/", "/b")
+    manager = world.started()
+    first, second = manager.directories
+    assert manager.cordon(["/a/"])
+    assert not manager.cordon(["/a/"])
+    for partition in range(3):
+        manager.create("t", partition, TOPIC_ID, LogConfig())
+    manager.prefer("t", 3, first)
+    manager.create("t", 3, TOPIC_ID, LogConfig())
+    assert world.memory.listdir("/a") == [".lock", "t-3"]
+    assert world.memory.listdir("/b") == [".lock", "t-0", "t-1", "t-2"]
+    assert manager.cordon(["/a/", "/b"])
+    manager.create("t", 4, TOPIC_ID, LogConfig())
+    assert manager.directory_of("t", 4) is first, "all are cordoned: the first one"
+    assert manager.cordon(["/a/"])
+    assert (first.is_cordoned, second.is_cordoned) == (True, False)
+    assert manager.cordon([])
+    manager.create("t", 5, TOPIC_ID, LogConfig())
+    assert manager.directory_of("t", 5) is first
+
+
 def test_wishes_are_bounded() -> None:
     world = World("/a", "/b")
     manager = world.started()

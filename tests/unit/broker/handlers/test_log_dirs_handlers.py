@@ -8,13 +8,16 @@ from collections.abc import Sequence
 import pytest
 
 from broker.handlers import alter_replica_log_dirs, describe_log_dirs, describe_producers
+from broker.metadata.publishers import BrokerConfigPublisher, CordonedDirectoriesPublisher
 from broker.replication.replica_manager import ReplicaManager
 from controller.metadata.image.brokers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, replay
+from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from protocol.messages.describe_producers import DescribeProducersRequest
-from protocol.metadata_log.cluster import FeatureLevelRecord
+from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
 from protocol.metadata_log.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from protocol.serving.pending import AnswerTooLong
 from storage.faulty_files import Fault, FaultyFiles
@@ -23,6 +26,7 @@ from storage.log_manager import LogManager
 from storage.memory_files import VOLUME_BYTES, MemoryFiles
 from storage.meta_properties import MetaProperties, encode_meta_properties
 from storage.partition_log import PartitionLog
+from tests.support.rigs.controllers import one_node_config
 from tests.support.rigs.handler_rig import HandlerRig, topic_id
 from tests.support.rigs.storage_world import NoRandomSource, RunsAtOnce
 
@@ -117,6 +121,50 @@ def test_a_replica_of_another_broker_is_wished_here(rig: Directories) -> None:
     home = rig.manager.directory_of("none", 0)
     assert home is not None
     assert home.path == "/b"
+
+
+def test_cordoned_directories_follow_the_configs_and_the_metadata_version(rig: Directories) -> None:
+    config = one_node_config(log__dirs="/a,/b/", cordoned__log__dirs="/b/")
+    configs = BrokerConfigPublisher(config, node_id=1)
+    told: list[list[bytes] | None] = []
+    cordoned: CordonedDirectoriesPublisher = CordonedDirectoriesPublisher(
+        configs, rig.manager, lambda: told.append(cordoned.directory_ids())
+    )
+    image = EMPTY_IMAGE
+    assert cordoned.directory_ids() is None
+
+    def follow(record: Message) -> list[str]:
+        """The paths of the directories that are cordoned after this record."""
+        nonlocal image
+        image, delta = replay(image, [record], offset=image.offset + 1, epoch=1)
+        configs.publish(delta, image)
+        cordoned.publish(delta, image)
+        return [result.log_dir for result in rig.described().results if result.is_cordoned]
+
+    def setting(value: str | None) -> ConfigRecord:
+        return ConfigRecord(4, "1", "cordoned.log.dirs", value)
+
+    assert follow(FeatureLevelRecord("metadata.version", 29)) == []
+    assert (cordoned.directory_ids(), told) == (None, [])
+    assert follow(FeatureLevelRecord("metadata.version", 30)) == ["/b"]
+    assert follow(setting("*")) == ["/a", "/b"]
+    assert follow(setting("/a")) == ["/a"]
+    assert follow(setting("/a")) == ["/a"]
+    assert follow(setting("")) == []
+    assert follow(setting(None)) == ["/b"]
+    assert told == [[B], [A, B], [A], [], [B]]
+
+
+def test_a_replica_does_not_move_to_a_cordoned_directory(rig: Directories) -> None:
+    rig.topic("t")
+    assert home_of(rig, "t") == "/a"
+    rig.manager.cordon(["/b"])
+    assert rig.moved("/b", "t") == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert rig.moved("/b", "none") == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    rig.topic("none", number=3)
+    assert home_of(rig, "none") == "/a", "the wish was not kept"
+    rig.manager.cordon([])
+    assert rig.moved("/b", "t") == ErrorCode.NONE
 
 
 def test_a_replica_whose_log_could_not_be_made(rig: Directories) -> None:

@@ -30,7 +30,10 @@ PARTITION = "kafka_cluster_partition_"
 PURGATORY = "kafka_server_delayedoperationpurgatory_"
 SESSIONS = "kafka_server_fetchsessioncache_"
 DIRECTORIES = SimpleNamespace(
-    directories=[SimpleNamespace(absolute_path="/disks/1")],
+    directories=[
+        SimpleNamespace(absolute_path="/disks/1", is_cordoned=False),
+        SimpleNamespace(absolute_path="/disks/3", is_cordoned=True),
+    ],
     failed_directories=[FailedDirectory("/disks/2", None, "it was pulled out")],
 )
 
@@ -79,6 +82,9 @@ def test_names_are_those_of_the_jmx_exporter(rig: LeaderRig) -> None:
         labels = set().union(*(labels for labels, _ in family.samples))
         ours[family.name] = (family.kind, labels - {"topic"} if family.name.startswith(TOPICS) else labels)
     assert ours.pop("kafka_server_leaderreplication_byte_rate") == ("gauge", set())  # needs a throttle there
+    # The list is that of Kafka 4.0; these two came with 4.3.
+    assert ours.pop("kafka_log_logmanager_cordonedlogdirectorycount") == ("gauge", set())
+    assert ours.pop("kafka_log_logmanager_logdirectorycordoned") == ("gauge", {"logDirectory"})
     assert len(ours) > 35
     assert {name: shape for name, shape in ours.items() if theirs.get(name) != shape} == {}
 
@@ -172,6 +178,9 @@ def test_logs_and_directories(rig: LeaderRig) -> None:
     assert before["kafka_log_logmanager_logdirectoryoffline//disks/1"] == 0
     assert before["kafka_log_logmanager_logdirectoryoffline//disks/2"] == 1
     assert before["kafka_log_logmanager_offlinelogdirectorycount"] == 1
+    assert before["kafka_log_logmanager_logdirectorycordoned//disks/1"] == 0
+    assert before["kafka_log_logmanager_logdirectorycordoned//disks/3"] == 1
+    assert before["kafka_log_logmanager_cordonedlogdirectorycount"] == 1
     rig.produce(2, acks=1)
     rig.log("t").roll(rig.clock.wall_ms())
     after = scraped(rig)
