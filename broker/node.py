@@ -165,6 +165,8 @@ class Node:
             requests.append(replica.dispatcher.metrics)
         self._observe_metadata(replica, broker)
         collectors.register(request_collector(requests, self._queued_requests))
+        for each in requests:
+            self._health.at_window_end(each.end_window)
         collectors.register(network_collector(self._shared.server))
         collectors.register(self._health.collect)
         collectors.register(self._pauses.collect)

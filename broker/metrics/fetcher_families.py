@@ -28,7 +28,7 @@ def fetcher_collector(fetchers: ReplicaFetcherManager, clock: Clock) -> Collecto
         yield gauge(_MANAGER + "maxlag", "Largest lag of a follower in records", fetchers.max_lag, **replica)
         yield gauge(
             _MANAGER + "minfetchrate",
-            "Fetches a second of the slowest fetcher since it began",
+            "Fetches a second of the slowest fetcher over the last half minute to minute",
             fetchers.min_fetch_rate(clock.monotonic_ms()),
             **replica,
         )

@@ -2,7 +2,7 @@
 
 Once a second a timer reads the clocks. It is late by as much as the loop is behind (the lag), and the
 processor time that the loop's thread took since the last time tells how idle it was. None of this costs a
-request anything.
+request anything. The same timer tells once a minute that a window of the histograms is over.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.metrics.families import Family, counter, gauge
-from broker.metrics.histogram import BOUNDS_NS, new_buckets, quantiles_ms
+from broker.metrics.histogram import (
+    BOUNDS_NS,
+    RECENTLY,
+    WINDOW_MS,
+    RecentBuckets,
+    new_buckets,
+    quantiles_ms,
+)
 from broker.metrics.request_families import QUANTILES
 from config.ports import Clock, Timer, Timers
 
@@ -43,8 +50,16 @@ class LoopHealth:
         self.idle_ratio = 1.0
         self.lag = new_buckets()
         self.worst_lag_ms = 0
+        self._recent_lag = RecentBuckets(self.lag)
+        self._window_ends_ms = 0
+        self._at_window_end = [self._recent_lag.end_window]
+
+    def at_window_end(self, call: Callable[[], None]) -> None:
+        """Makes `call` once a minute from now on."""
+        self._at_window_end.append(call)
 
     def start(self) -> None:
+        self._window_ends_ms = self._clock.monotonic_ms() + WINDOW_MS
         self._looked_ns = self._clock.monotonic_ns()
         self._thread_ns = self._ran_ns()
         self._arm()
@@ -67,6 +82,10 @@ class LoopHealth:
         idle = min(1.0, max(0.0, 1 - (thread_ns - self._thread_ns) / elapsed_ns))
         self.idle_ratio += (idle - self.idle_ratio) * _SMOOTHING
         self._looked_ns, self._thread_ns = now_ns, thread_ns
+        if self._due_ms >= self._window_ends_ms:
+            self._window_ends_ms = self._due_ms + WINDOW_MS
+            for call in self._at_window_end:
+                call()
         self._arm()
 
     def collect(self) -> Iterator[Family]:
@@ -75,15 +94,18 @@ class LoopHealth:
         yield gauge("kafka_network_socketserver_networkprocessoravgidle_percent", description, idle)
         yield gauge("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", description, idle)
         yield gauge("kafka_network_processor_idle_percent", description, idle, networkProcessor="0")
-        values = quantiles_ms(self.lag, [fraction for _, fraction in QUANTILES])
+        values = quantiles_ms(self._recent_lag.buckets(), [fraction for _, fraction in QUANTILES])
         lags = [
             ({"quantile": label}, round(value, 3))
             for (label, _), value in zip(QUANTILES, values, strict=True)
         ]
         yield Family(
-            "barnabas_loop_lag_ms", "gauge", "How late the loop came to a timer (milliseconds)", lags
+            "barnabas_loop_lag_ms",
+            "gauge",
+            f"How late the loop came to a timer (milliseconds), {RECENTLY}",
+            lags,
         )
-        waited = "How long an event of the controller waited: how late the loop came (milliseconds)"
+        waited = f"How long an event of the controller waited: how late the loop came (ms), {RECENTLY}"
         yield Family(_EVENTS + "eventqueuetimems", "gauge", waited, lags)
         yield counter(_EVENTS + "eventqueuetimems_count", "How often that was looked at", sum(self.lag))
         yield gauge("barnabas_loop_lag_worst_ms", "The longest lag since the start", self.worst_lag_ms)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from broker.metrics.families import Collector, Family, Sample, counter, gauge
-from broker.metrics.histogram import quantiles_ms
+from broker.metrics.histogram import RECENTLY, quantiles_ms
 from broker.metrics.requests import ApiTimes, RequestMetrics
 from protocol.errors import ErrorCode
 
@@ -48,7 +48,9 @@ def request_collector(all_metrics: Sequence[RequestMetrics], queued: Callable[[]
         )
         for suffix, attribute, description in _TIMES:
             name = f"kafka_network_requestmetrics_{suffix}"
-            yield Family(name, "gauge", f"{description} (milliseconds)", _quantiles(all_metrics, attribute))
+            yield Family(
+                name, "gauge", f"{description} (milliseconds), {RECENTLY}", _quantiles(all_metrics, attribute)
+            )
             yield Family(
                 f"{name}_count", "counter", f"{description} (samples)", _sample_counts(all_metrics, attribute)
             )
@@ -103,13 +105,26 @@ def _error_name(code: int) -> str:
         return str(code)
 
 
-def _by_api(all_metrics: Iterable[RequestMetrics], attribute: str) -> dict[str, tuple[list[int], int]]:
-    """For each API the buckets, and the number of requests that had no time of this kind at all."""
+def _since_start(times: ApiTimes, attribute: str) -> list[int]:
+    buckets: list[int] = getattr(times, attribute)
+    return buckets
+
+
+def _by_api(
+    all_metrics: Iterable[RequestMetrics],
+    attribute: str,
+    buckets_of: Callable[[ApiTimes, str], list[int]],
+) -> dict[str, tuple[list[int], int]]:
+    """For each API the buckets, and the number of requests that had no time of this kind at all. buckets_of:
+    gives those since the start, or of the last minutes."""
     merged: dict[str, tuple[list[int], int]] = {}
     for metrics in all_metrics:
         for times in metrics.all_times():
-            buckets: list[int] = getattr(times, attribute)
-            zeros = _zeros(times, attribute, sum(buckets))
+            buckets = buckets_of(times, attribute)
+            zeros = 0
+            if attribute in ("queue", "remote", "throttle"):
+                # Only requests that waited, were throttled or were queued have such a time recorded.
+                zeros = max(0, sum(buckets_of(times, "total")) - sum(buckets))
             if times.name in merged:
                 others, other_zeros = merged[times.name]
                 buckets = [one + other for one, other in zip(buckets, others, strict=True)]
@@ -118,22 +133,14 @@ def _by_api(all_metrics: Iterable[RequestMetrics], attribute: str) -> dict[str, 
     return merged
 
 
-def _zeros(times: ApiTimes, attribute: str, recorded: int) -> int:
-    """The number of requests of an API whose time of this kind was zero. Only requests that waited, were
-    throttled or were queued have such a time recorded."""
-    if attribute in ("queue", "remote", "throttle"):
-        return max(0, sum(times.total) - recorded)
-    return 0
-
-
 def _quantiles(all_metrics: Iterable[RequestMetrics], attribute: str) -> Iterator[Sample]:
     fractions = [fraction for _, fraction in QUANTILES]
-    for name, (buckets, zeros) in _by_api(all_metrics, attribute).items():
+    for name, (buckets, zeros) in _by_api(all_metrics, attribute, ApiTimes.recent).items():
         values = quantiles_ms(buckets, fractions, zeros)
         for (label, _), value in zip(QUANTILES, values, strict=True):
             yield {"request": name, "quantile": label}, round(value, 6)
 
 
 def _sample_counts(all_metrics: Iterable[RequestMetrics], attribute: str) -> Iterator[Sample]:
-    for name, (buckets, zeros) in _by_api(all_metrics, attribute).items():
+    for name, (buckets, zeros) in _by_api(all_metrics, attribute, _since_start).items():
         yield {"request": name}, sum(buckets) + zeros

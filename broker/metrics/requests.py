@@ -12,14 +12,17 @@ A request's time has these parts, as in Kafka:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from broker.metrics.histogram import new_buckets
+from broker.metrics.histogram import RecentBuckets, new_buckets
+
+_PARTS: Final = ("queue", "local", "remote", "send", "throttle", "total")
 
 
 class ApiTimes:
     """The histograms of one API, over all its versions."""
 
-    __slots__ = ("local", "name", "queue", "remote", "send", "throttle", "total")
+    __slots__ = ("_recent", "local", "name", "queue", "remote", "send", "throttle", "total")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,6 +32,15 @@ class ApiTimes:
         self.send = new_buckets()
         self.throttle = new_buckets()
         self.total = new_buckets()
+        self._recent = {part: RecentBuckets(getattr(self, part)) for part in _PARTS}
+
+    def recent(self, part: str) -> list[int]:
+        """The histogram of this part of the time, of the last minutes."""
+        return self._recent[part].buckets()
+
+    def end_window(self) -> None:
+        for each in self._recent.values():
+            each.end_window()
 
 
 class RequestCounts:
@@ -72,3 +84,8 @@ class RequestMetrics:
 
     def all_times(self) -> Iterator[ApiTimes]:
         return iter(self._times.values())
+
+    def end_window(self) -> None:
+        """Called once a minute, so that the times of the last minutes can be told."""
+        for times in self._times.values():
+            times.end_window()

@@ -205,7 +205,8 @@ class ReplicaFetcherManager:
         return sum(placed.fetcher.plan.count(FetchState.FAILED) for placed in self._placed.values())
 
     def min_fetch_rate(self, now_ms: int) -> float:
-        """The fetches a second of the slowest fetcher since it was made; 0 if there is no fetcher."""
+        """The fetches a second of the slowest fetcher, see `ReplicaFetcher.fetch_rate`; 0 if there is no
+        fetcher."""
         return min((placed.fetcher.fetch_rate(now_ms) for placed in self._placed.values()), default=0.0)
 
     def fetchers(self) -> Iterator[tuple[ReplicaFetcher, tuple[str, int]]]:

@@ -62,6 +62,8 @@ QUIET_BETWEEN_LOOKS: Final = 64
 THROTTLED_MS: Final = 100
 """The time for which throttled partitions wait until the rate is looked at again."""
 
+RATE_WINDOW_MS: Final = 30_000
+
 LOG_START_LOOK_MS: Final = 1_000
 """How often the log starts of this broker's own logs are compared with what the leader was told."""
 
@@ -78,7 +80,8 @@ class ReplicaFetcher:
         self._node = surroundings
         self._settings = surroundings.settings
         self._clock = surroundings.clock
-        self._began_ms = surroundings.clock.monotonic_ms()
+        self._rate_windows = deque(((surroundings.clock.monotonic_ms(), 0),), 2)
+        """When the last two windows of the fetch rate began, and how many fetches had been sent then."""
         self._timers = surroundings.timers
         self._logs: dict[TopicIdPartition, FollowedLog] = {}
         self._to_find: dict[TopicIdPartition, PartitionFetch] = {}
@@ -99,8 +102,15 @@ class ReplicaFetcher:
         return len(self._logs)
 
     def fetch_rate(self, now_ms: int) -> float:
-        """The number of fetches a second since it was made."""
-        return 1_000 * self.requests_sent / max(1, now_ms - self._began_ms)
+        """The number of fetches a second over the last one to two windows, or since it was made."""
+        self._turn_rate_window(now_ms)
+        began_ms, sent_before = self._rate_windows[0]
+        return 1_000 * (self.requests_sent - sent_before) / max(1, now_ms - began_ms)
+
+    def _turn_rate_window(self, now_ms: int) -> None:
+        """Called with each fetch and each question, so that a fetcher that has fallen silent shows it."""
+        if now_ms - self._rate_windows[-1][0] >= RATE_WINDOW_MS:
+            self._rate_windows.append((now_ms, self.requests_sent))
 
     # What is followed.
 
@@ -164,6 +174,7 @@ class ReplicaFetcher:
             self._wait_until(self.plan.next_due_ms())
             return
         self._is_fetching = True
+        self._turn_rate_window(now_ms)
         self.requests_sent += 1
         request = fetch_request(
             self._node.node_id,

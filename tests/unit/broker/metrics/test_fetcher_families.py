@@ -11,8 +11,8 @@ from tests.support.rigs.fetcher_rig import FetcherRig, failure, records
 from tests.support.rigs.log_rig import leader_batch
 
 
-def test_lag_bytes_and_failures_are_shown() -> None:
-    rig = FetcherRig()
+def followers_of(rig: FetcherRig) -> ReplicaFetcherManager:
+    """Two partitions that are copied from broker 1."""
     manager = ReplicaFetcherManager(
         rig.surroundings,
         fetchers_per_leader=1,
@@ -27,6 +27,33 @@ def test_lag_bytes_and_failures_are_shown() -> None:
         )  # fmt: skip
         manager.partition_moved(rig.partitions[index])
     rig.timers.run_soon()
+    return manager
+
+
+def test_the_rate_of_fetches_is_that_of_the_last_minute() -> None:
+    rig = FetcherRig()
+    manager = followers_of(rig)
+    ((fetcher, _),) = manager.fetchers()
+    fetcher.requests_sent = 1000
+    rig.clock.move(10_000)
+    assert manager.min_fetch_rate(rig.clock.monotonic_ms()) == 100
+    rig.clock.move(30_000)
+    assert manager.min_fetch_rate(rig.clock.monotonic_ms()) == 25
+    rig.clock.move(30_000)
+    assert manager.min_fetch_rate(rig.clock.monotonic_ms()) == 0, "it has stalled"
+    fetcher.requests_sent += 300
+    rig.clock.move(20_000)
+    assert manager.min_fetch_rate(rig.clock.monotonic_ms()) == 6
+    rig.clock.move(40_000)
+    rig.answer(records(leader_batch(0, b"a", epoch=1), high_watermark=9))
+    assert fetcher.requests_sent == 1301
+    rig.clock.move(10_000)
+    assert manager.min_fetch_rate(rig.clock.monotonic_ms()) == 301 / 70, "fetches end windows, too"
+
+
+def test_lag_bytes_and_failures_are_shown() -> None:
+    rig = FetcherRig()
+    manager = followers_of(rig)
     batch = leader_batch(0, b"a", b"b", epoch=1)
     rig.clock.move(500)
     rig.answer(records(batch, high_watermark=9), failure(ErrorCode.FENCED_LEADER_EPOCH, 1))

@@ -8,6 +8,7 @@ import gc
 import logging
 import time
 from bisect import bisect_left
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import uvloop
 
 from broker.metrics.exposition import portions
 from broker.metrics.families import Collectors
-from broker.metrics.histogram import BOUNDS_NS, new_buckets, quantiles_ms
+from broker.metrics.histogram import BOUNDS_NS, WINDOW_MS, WINDOWS, new_buckets, quantiles_ms
 from broker.metrics.loop_health import CollectorPauses, LoopHealth
 from broker.metrics.network_families import network_collector
 from broker.metrics.request_families import request_collector
@@ -51,6 +52,41 @@ def test_quantiles_at_the_edges() -> None:
     few = new_buckets()
     record(few, 10)
     assert quantiles_ms(few, (0.5, 0.999), zeros=99) == [0, pytest.approx(10, rel=0.2)]
+
+
+def test_quantiles_are_of_the_last_minutes_and_counts_of_the_whole_life() -> None:
+    metrics = RequestMetrics()
+    times = metrics.counts("Produce", 12).times
+    collect = request_collector([metrics], lambda: 0)
+
+    def shown(name: str) -> dict[str, float]:
+        """The samples of a family, by quantile."""
+        prefix = "kafka_network_requestmetrics_"
+        (family,) = (each for each in collect() if each.name == prefix + name)
+        return {labels.get("quantile", ""): value for labels, value in family.samples}
+
+    def serve(count: int, milliseconds: float) -> None:
+        record(times.total, milliseconds, count)
+        record(times.local, 1, count)
+        if milliseconds > 1:
+            record(times.remote, milliseconds - 1, count)
+
+    serve(1_000_000, 1)
+    for _ in range(WINDOWS - 1):
+        metrics.end_window()
+        assert 0 < shown("totaltimems")["0.99"] < 2
+    metrics.end_window()
+    assert set(shown("totaltimems").values()) == {0}, "there were none in the last minutes"
+    serve(10, 800)
+    assert shown("totaltimems")["0.50"] == pytest.approx(800, rel=0.2)
+    assert shown("remotetimems")["0.50"] == pytest.approx(799, rel=0.2)
+    serve(90, 1)
+    assert shown("totaltimems")["0.75"] < 2
+    assert shown("totaltimems")["0.95"] == pytest.approx(800, rel=0.2)
+    assert shown("remotetimems")["0.75"] == 0, "the zeros are those of the last minutes, too"
+    assert shown("remotetimems")["0.95"] == pytest.approx(799, rel=0.2)
+    for name in ("totaltimems_count", "localtimems_count", "remotetimems_count"):
+        assert shown(name) == {"": 1_000_100}
 
 
 def test_requests_of_two_dispatchers_are_shown_together() -> None:
@@ -144,6 +180,30 @@ def test_lag_is_how_late_the_loop_comes() -> None:
     before = list(health.lag)
     timers.advance(5000)
     assert health.lag == before
+
+
+def test_lag_is_forgotten_after_some_minutes_but_for_the_worst() -> None:
+    clock = HandClock()
+    timers = HandTimers(clock)
+    health = LoopHealth(clock, timers, lambda: 0)
+    windows: list[int] = []
+    health.at_window_end(lambda: windows.append(clock.monotonic_ms()))
+    health.start()
+    began_ms = clock.monotonic_ms()
+
+    def longest() -> float:
+        (family,) = (each for each in health.collect() if each.name == "barnabas_loop_lag_ms")
+        return max(value for _, value in family.samples)
+
+    clock.move(1300)
+    timers.advance(0)
+    assert longest() > 200
+    timers.advance((WINDOWS + 1) * WINDOW_MS)
+    assert longest() < 1
+    assert health.worst_lag_ms >= 300
+    assert WINDOWS <= len(windows) <= WINDOWS + 1
+    assert WINDOW_MS <= windows[0] - began_ms < WINDOW_MS + 2000
+    assert {later - earlier for earlier, later in pairwise(windows)} == {WINDOW_MS}
 
 
 def test_pauses_of_the_collector_are_counted_by_generation() -> None:
