@@ -161,7 +161,8 @@ SOFTWARE_NAME_LENGTH_FOR_METRICS: Final = 256
 as labels."""
 
 LABELS_PER_METRIC: Final = 10_000
-"""Distinct label sets of one metric; what comes later is counted under one label `other`."""
+"""Distinct label sets of one metric whose labels clients choose; what comes later is counted under one label
+`other`. Topics, partitions and brokers are all told of."""
 
 CONFIG_VALUE_LENGTH: Final = 32_767
 """The longest value of a dynamic config; Kafka refuses longer ones (Short.MAX_VALUE)."""

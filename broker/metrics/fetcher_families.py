@@ -11,7 +11,6 @@ from typing import Final
 
 from broker.metrics.families import Collector, Family, Sample, counter, gauge
 from broker.replication.fetcher.fetcher_manager import ReplicaFetcherManager
-from config.limits import LABELS_PER_METRIC
 from config.ports import Clock
 
 __all__ = ["fetcher_collector"]
@@ -75,13 +74,9 @@ def fetcher_collector(fetchers: ReplicaFetcherManager, clock: Clock) -> Collecto
 
 
 def _lags(fetchers: ReplicaFetcherManager) -> Iterator[Sample]:
-    number = 0
     for fetcher, _ in list(fetchers.fetchers()):
         for fetch in list(fetcher.plan.partitions.values()):
-            if number >= LABELS_PER_METRIC:
-                return
             if fetch.lag >= 0:
-                number += 1
                 where = {"clientId": fetcher.name, "topic": fetch.topic, "partition": str(fetch.index)}
                 yield where, fetch.lag
 

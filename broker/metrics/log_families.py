@@ -7,12 +7,10 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Final, Protocol
 
 from broker.metrics.families import Collector, Family, Sample, gauge
 from broker.replication.replica_manager import ReplicaManager
-from config.limits import LABELS_PER_METRIC
 from storage.directories import FailedDirectory, LogDirectory
 from storage.partition_log import PartitionLog
 
@@ -67,7 +65,7 @@ def log_collector(replicas: ReplicaManager, logs: HasDirectories) -> Collector:
 
 
 def _logs(replicas: ReplicaManager, measure: Callable[[PartitionLog], int]) -> Iterator[Sample]:
-    for partition in list(islice(replicas.by_name.values(), LABELS_PER_METRIC)):
+    for partition in list(replicas.by_name.values()):
         yield {"topic": partition.topic, "partition": str(partition.index)}, measure(partition.log)
 
 

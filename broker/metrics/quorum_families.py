@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from broker.metrics.families import Collector, Family, Sample, counter, gauge
-from config.limits import LABELS_PER_METRIC
 from config.ports import Clock
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import NO_LEADER, TopicImage, TopicsImage
@@ -239,9 +238,7 @@ def _cluster_of(controller: ObservedController) -> Iterator[Family]:
     yield gauge(_CONTROLLER + "controlledshutdownbrokercount", "Brokers that are shutting down", leaving)
 
     def silences() -> Iterator[Sample]:
-        for number, (broker_id, silence_ms) in enumerate(controller.broker_silences_ms().items()):
-            if number >= LABELS_PER_METRIC:
-                return
+        for broker_id, silence_ms in controller.broker_silences_ms().items():
             yield {"broker": str(broker_id)}, silence_ms
 
     yield Family(

@@ -6,7 +6,6 @@ What is counted by topic is also told of all topics together, in a sample withou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from broker.controller_channel.lifecycle import BrokerLifecycle
@@ -15,7 +14,6 @@ from broker.replication.isr_maintenance import IsrMaintenance
 from broker.replication.leader_replication import LeaderReplication
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
-from config.limits import LABELS_PER_METRIC
 
 _TOPICS: Final = "kafka_server_brokertopicmetrics_"
 _REPLICAS: Final = "kafka_server_replicamanager_"
@@ -143,12 +141,12 @@ def _topics(replicas: ReplicaManager, attribute: str) -> Iterator[Sample]:
     counted = list(replicas.counters.values())  # topics come and go while the page is written
     gone: int = getattr(replicas.deleted_topics, attribute)
     yield {}, gone + sum(getattr(each, attribute) for each in counted)
-    for each in counted[:LABELS_PER_METRIC]:
+    for each in counted:
         yield {"topic": each.topic}, getattr(each, attribute)
 
 
 def _partitions(replicas: ReplicaManager, measure: Callable[[Partition], int]) -> Iterator[Sample]:
-    for partition in list(islice(replicas.by_name.values(), LABELS_PER_METRIC)):
+    for partition in list(replicas.by_name.values()):
         yield {"topic": partition.topic, "partition": str(partition.index)}, int(measure(partition))
 
 

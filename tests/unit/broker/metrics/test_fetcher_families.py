@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from broker.metrics.families import Sample
-from broker.metrics.fetcher_families import fetcher_collector
+from broker.metrics.fetcher_families import _lags, fetcher_collector
 from broker.replication.fetcher.fetcher_manager import ReplicaFetcherManager
 from controller.metadata.image.brokers import BrokerEndpoint
 from protocol.errors import ErrorCode
@@ -49,6 +52,13 @@ def test_the_rate_of_fetches_is_that_of_the_last_minute() -> None:
     assert fetcher.requests_sent == 1301
     rig.clock.move(10_000)
     assert manager.min_fetch_rate(rig.clock.monotonic_ms()) == 301 / 70, "fetches end windows, too"
+
+
+def test_no_partition_that_is_followed_is_left_out() -> None:
+    fetches = {index: SimpleNamespace(lag=1, topic="t", index=index) for index in range(10_001)}
+    fetcher = SimpleNamespace(name="ReplicaFetcherThread-0-1", plan=SimpleNamespace(partitions=fetches))
+    manager: Any = SimpleNamespace(fetchers=lambda: iter([(fetcher, ("one", 9))]))
+    assert len(list(_lags(manager))) == 10_001
 
 
 def test_lag_bytes_and_failures_are_shown() -> None:

@@ -58,6 +58,14 @@ def scraped(collect: Collector) -> dict[str, float]:
     return found
 
 
+def test_no_broker_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixture = ControllerFixture()
+    silences = dict.fromkeys(range(10_001), 5)
+    monkeypatch.setattr(fixture.controller, "broker_silences_ms", lambda: silences)
+    name = CONTROLLER + "timesincelastheartbeatreceivedms/"
+    assert sum(each.startswith(name) for each in scraped(collector_of(fixture))) == 10_001
+
+
 def test_names_and_labels_are_those_of_the_jmx_exporter() -> None:
     if not NAMES.exists():
         pytest.skip("the list of Kafka's own names is not beside this checkout")

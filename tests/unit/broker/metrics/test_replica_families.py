@@ -14,9 +14,11 @@ from broker.controller_channel.lifecycle import BrokerState
 from broker.handlers import delete_records, fetch
 from broker.metrics.exposition import PORTION_SAMPLES, portions
 from broker.metrics.families import Family
-from broker.metrics.log_families import log_collector
+from broker.metrics.log_families import _logs, log_collector
 from broker.metrics.purgatory_families import purgatory_collector
-from broker.metrics.replica_families import replica_collector
+from broker.metrics.replica_families import _partitions, _topics, replica_collector
+from broker.replication.topic_settings import TopicCounters
+from config.limits import LABELS_PER_METRIC
 from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.fetch import FetchRequest
 from storage.directories import FailedDirectory
@@ -241,6 +243,18 @@ def test_fetch_sessions_are_counted() -> None:
     values = scraped(rig)
     assert values[SESSIONS + "numincrementalfetchsessions"] == 1
     assert values[SESSIONS + "incrementalfetchsessionevictions_total"] == 1
+
+
+def test_no_topic_and_no_partition_is_left_out(rig: LeaderRig) -> None:
+    (partition,) = rig.replicas.by_name.values()
+    many: Any = SimpleNamespace(
+        by_name=dict.fromkeys(range(LABELS_PER_METRIC + 1), partition),
+        counters=dict.fromkeys(range(LABELS_PER_METRIC + 1), partition.counters),
+        deleted_topics=TopicCounters("gone"),
+    )
+    assert len(list(_partitions(many, lambda each: each.index))) == LABELS_PER_METRIC + 1
+    assert len(list(_logs(many, lambda log: log.size_bytes))) == LABELS_PER_METRIC + 1
+    assert len(list(_topics(many, "bytes_out"))) == 1 + LABELS_PER_METRIC + 1
 
 
 def test_topics_come_and_go_while_a_page_is_written(rig: LeaderRig) -> None:
