@@ -82,6 +82,6 @@ def _lags(fetchers: ReplicaFetcherManager) -> Iterator[Sample]:
 
 
 def _counts(fetchers: ReplicaFetcherManager, attribute: str) -> Iterator[Sample]:
-    for fetcher, (host, port) in fetchers.fetchers():
+    for fetcher, (host, port) in list(fetchers.fetchers()):  # they come and go while the page is written
         where = {"clientId": fetcher.name, "brokerHost": host, "brokerPort": str(port)}
         yield where, getattr(fetcher, attribute)

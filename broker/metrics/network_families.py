@@ -18,7 +18,7 @@ _PREFIX: Final = "kafka_server_socket_server_metrics_"
 def network_collector(server: Server) -> Collector:
     def collect() -> Iterator[Family]:
         def per_listener(value: Callable[[Traffic], int]) -> Iterator[Sample]:
-            for name, acceptor in server.acceptors.items():
+            for name, acceptor in list(server.acceptors.items()):  # they come and go while this is written
                 yield {"listener": name, "networkProcessor": "0"}, value(acceptor.traffic)
 
         yield Family(

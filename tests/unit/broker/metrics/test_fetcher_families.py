@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.metrics.families import Sample
-from broker.metrics.fetcher_families import _lags, fetcher_collector
+from broker.metrics.fetcher_families import _counts, _lags, fetcher_collector
 from broker.replication.fetcher.fetcher_manager import ReplicaFetcherManager
 from controller.metadata.image.brokers import BrokerEndpoint
 from protocol.errors import ErrorCode
@@ -52,6 +52,21 @@ def test_the_rate_of_fetches_is_that_of_the_last_minute() -> None:
     assert fetcher.requests_sent == 1301
     rig.clock.move(10_000)
     assert manager.min_fetch_rate(rig.clock.monotonic_ms()) == 301 / 70, "fetches end windows, too"
+
+
+def test_fetchers_come_and_go_while_a_page_is_written() -> None:
+    rig = FetcherRig()
+    manager = followers_of(rig)
+    samples = iter(_counts(manager, "requests_sent"))
+    assert next(samples)[1] == 1
+    rig.host(2)
+    rig.partitions[2].follow_image(
+        leader_id=3, leader_epoch=1, partition_epoch=1, replicas=(1, 2, 3), isr=(1, 2, 3),
+        min_insync_replicas=1, now_ms=0,
+    )  # fmt: skip
+    manager.partition_moved(rig.partitions[2])
+    assert len(list(manager.fetchers())) == 2
+    assert list(samples) == [], "the new one is told of at the next scrape"
 
 
 def test_no_partition_that_is_followed_is_left_out() -> None:

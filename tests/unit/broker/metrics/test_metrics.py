@@ -10,6 +10,8 @@ import time
 from bisect import bisect_left
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import uvloop
@@ -163,6 +165,17 @@ def test_the_network_is_counted_by_listener() -> None:
         assert 'clientSoftwareName="unknown"' in text
 
     rig.run(scenario)
+
+
+def test_listeners_come_and_go_while_a_page_is_written() -> None:
+    traffic = SimpleNamespace(accepted=5, closed=2)
+    acceptors = {name: SimpleNamespace(traffic=traffic) for name in ("PLAINTEXT", "INTERNAL")}
+    server: Any = SimpleNamespace(acceptors=acceptors)
+    samples = iter(next(iter(network_collector(server)())).samples)
+    assert next(samples)[1] == 3
+    del acceptors["PLAINTEXT"]
+    acceptors |= {f"NEW{number}": acceptors["INTERNAL"] for number in range(2)}
+    assert [labels["listener"] for labels, _ in samples] == ["INTERNAL"]
 
 
 def test_lag_is_how_late_the_loop_comes() -> None:
