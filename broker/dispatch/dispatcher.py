@@ -24,7 +24,7 @@ from broker.dispatch.failures import failure_response, raise_failure, release_sl
 from broker.dispatch.lane import Lane
 from broker.dispatch.long_request import LongRequest
 from broker.dispatch.malformed import MalformedLog
-from broker.dispatch.routes import RemembersRequests, Route, Routes
+from broker.dispatch.routes import RemembersRequests, Route, Routes, is_of_follower
 from broker.dispatch.waiting import WaitingAnswer
 from broker.metrics.histogram import BOUNDS_NS
 from broker.metrics.requests import RequestCounts, RequestMetrics
@@ -139,6 +139,8 @@ class Dispatcher:
                 ).serve()
         except _MALFORMED as error:
             raise self.unreadable(connection, frame, error) from error
+        if route.for_followers is not None and is_of_follower(request):
+            route = route.for_followers
         if arrived_ns - self._wall_read_ns > _WALL_CLOCK_VALID_NS:
             self._wall_read_ns = arrived_ns
             self._wall_ms = self._clock.wall_ms()
@@ -146,9 +148,8 @@ class Dispatcher:
             api_key, version, correlation_id, client_id, connection.session,
             self._wall_ms, self._authorizer, size, frame[:end].tobytes() if route.keeps_frame else b"",
         )  # fmt: skip
-        counts = route.counts
-        counts.requests += 1
-        counts.received_bytes += size
+        route.counts.requests += 1
+        route.counts.received_bytes += size
         try:
             response = route.handler(self.services, context, request)
             if response.__class__ is not route.response_class and response is not None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.dispatch.failures import raise_failure, release_slices
 from broker.dispatch.lane import Lane
 from broker.dispatch.long_answer import LongAnswer, Steps
+from broker.dispatch.routes import is_of_follower
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
 from broker.network.response_pieces import Piece
@@ -171,6 +172,8 @@ class LongRequest(DelayedAnswer):
         """The steps from the frame to the encoded answer, or to a pending one."""
         dispatcher, route = self._dispatcher, self.route
         request, kept = yield from self._decoded()
+        if route.for_followers is not None and is_of_follower(request):
+            self.route = route = route.for_followers
         self.context = context = dispatcher.begin(
             route, self.connection, self._correlation_id, self._client_id, self.frame_bytes, kept
         )

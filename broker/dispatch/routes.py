@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from broker.metrics.requests import RequestCounts, RequestMetrics
+from broker.metrics.requests import FETCH_FOLLOWER, RequestCounts, RequestMetrics
 from broker.network.response_pieces import Piece
 from config.limits import LONG_REQUEST_BYTES, ONE_STEP_MEMORY_BYTES, PLAIN_REQUEST_BYTES, REQUEST_MEMORY_BYTES
 from protocol.codec.compiler import decoder
@@ -79,7 +79,8 @@ class Route:
     `ServedApi`. plain_bytes: a frame up to this size is decoded and handled in one go. is_plain: says so of a
     short request that is longer than that; None if it is not to be asked. memory_bytes: the memory that the
     arrays of one may take that is not plain. remembers: remembers plain requests for the fast lane, if the
-    API has one.
+    API has one. for_followers: the route of the same requests if they come from followers, which are counted
+    apart; they never take the fast lane. It is None but for Fetch.
     """
 
     __slots__ = (
@@ -89,6 +90,7 @@ class Route:
         "decode",
         "encode",
         "flexible",
+        "for_followers",
         "handler",
         "has_throttle_time",
         "is_plain",
@@ -129,6 +131,7 @@ class Route:
         self.keeps_request = not self.is_produce and not has_own_error_code(described.response, version)
         self.keeps_frame = registration.keeps_frame
         self.remembers = remembers
+        self.for_followers: Route | None = None
         self.counts = counts
         self.times = counts.times
         self.turns = registration.turns
@@ -171,6 +174,9 @@ class Routes:
                 return None
             counts = self._metrics.counts(api(api_key).name, version)
             route = Route(registration, version, counts, self._remembers.get(api_key))
+            if api_key == ApiKey.FETCH:
+                followers = self._metrics.counts(FETCH_FOLLOWER, version)
+                route.for_followers = Route(registration, version, followers)
             self.made[self.index(api_key, version)] = route
         return route
 
@@ -178,6 +184,13 @@ class Routes:
         """Makes the routes for which every client asks first. It takes some 20 ms."""
         for api_key, version in WARMED:
             self.find(api_key, version)
+
+
+def is_of_follower(request: Any) -> bool:
+    """Whether a Fetch request comes from a replica, and not from a consumer."""
+    state = request.replica_state
+    replica_id: int = request.replica_id if state is None else state.replica_id
+    return replica_id >= 0
 
 
 def has_own_error_code(response: type[Message], version: int) -> bool:

@@ -1,4 +1,8 @@
-"""Counts and times of requests as Kafka's JMX exporter names them (`kafka_network_requestmetrics_…`)."""
+"""Counts and times of requests as Kafka's JMX exporter names them (`kafka_network_requestmetrics_…`).
+
+As in Kafka the fetches of consumers (`FetchConsumer`) and of followers (`FetchFollower`) are told of apart,
+and together as `Fetch`; errors only together.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from broker.metrics.families import Collector, Family, Sample, counter, gauge
-from broker.metrics.histogram import RECENTLY, quantiles_ms
-from broker.metrics.requests import ApiTimes, RequestMetrics
+from broker.metrics.histogram import RECENTLY, new_buckets, quantiles_ms
+from broker.metrics.requests import FETCH, FETCH_FOLLOWER, ApiTimes, RequestMetrics
 from protocol.errors import ErrorCode
 
 QUANTILES: Final = (
@@ -78,12 +82,22 @@ def request_collector(all_metrics: Sequence[RequestMetrics], queued: Callable[[]
     return collect
 
 
+def _series(name: str) -> tuple[str, ...]:
+    """The values of the label `request` under which what is counted by this name is told."""
+    if name == FETCH:
+        return FETCH, "FetchConsumer"
+    if name == FETCH_FOLLOWER:
+        return FETCH, FETCH_FOLLOWER
+    return (name,)
+
+
 def _requests(all_metrics: Iterable[RequestMetrics]) -> Iterator[Sample]:
     totals: dict[tuple[str, int], int] = {}
     for metrics in all_metrics:
         for counts in metrics.all_counts():
-            key = (counts.name, counts.version)
-            totals[key] = totals.get(key, 0) + counts.requests
+            for name in _series(counts.name):
+                key = (name, counts.version)
+                totals[key] = totals.get(key, 0) + counts.requests
     for (name, version), requests in totals.items():
         yield {"request": name, "version": str(version)}, requests
 
@@ -92,8 +106,9 @@ def _errors(all_metrics: Iterable[RequestMetrics]) -> Iterator[Sample]:
     totals: dict[tuple[str, int], int] = {}
     for metrics in all_metrics:
         for counts in metrics.all_counts():
+            name = FETCH if counts.name == FETCH_FOLLOWER else counts.name
             for code, times in counts.errors.items():
-                totals[counts.name, code] = totals.get((counts.name, code), 0) + times
+                totals[name, code] = totals.get((name, code), 0) + times
     for (name, code), times in totals.items():
         yield {"request": name, "error": _error_name(code)}, times
 
@@ -125,11 +140,10 @@ def _by_api(
             if attribute in ("queue", "remote", "throttle"):
                 # Only requests that waited, were throttled or were queued have such a time recorded.
                 zeros = max(0, sum(buckets_of(times, "total")) - sum(buckets))
-            if times.name in merged:
-                others, other_zeros = merged[times.name]
-                buckets = [one + other for one, other in zip(buckets, others, strict=True)]
-                zeros += other_zeros
-            merged[times.name] = (buckets, zeros)
+            for name in _series(times.name):
+                others, other_zeros = merged.get(name, (new_buckets(), 0))
+                added = [one + other for one, other in zip(buckets, others, strict=True)]
+                merged[name] = (added, zeros + other_zeros)
     return merged
 
 

@@ -7,6 +7,8 @@ A request's time has these parts, as in Kafka:
     remote  waiting for something else: other replicas, new records, other members
     send    handing the answer to the kernel; one sample per turn of a connection, for its last request
     total   from its bytes to its encoded answer
+
+Fetches of followers are counted under a name of their own, so `Fetch` stands for those of consumers here.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.metrics.histogram import RecentBuckets, new_buckets
+
+FETCH: Final = "Fetch"
+FETCH_FOLLOWER: Final = "FetchFollower"
 
 _PARTS: Final = ("queue", "local", "remote", "send", "throttle", "total")
 

@@ -67,7 +67,7 @@ class FetchWorld(RequestWorld):
     def taken(self) -> int:
         """Fetch requests that the lanes have answered."""
         counts = self.dispatcher.metrics.all_counts()
-        return sum(each.requests for each in counts if each.name == "Fetch") - self.served
+        return sum(each.requests for each in counts if each.name in ("Fetch", "FetchFollower")) - self.served
 
     # The bytes.
 

@@ -508,6 +508,38 @@ def test_counts_and_times_of_requests(desk: Desk) -> None:
     assert len([count for count in times.total if count]) > 1, "the later ones waited for the earlier ones"
 
 
+def test_fetches_of_followers_are_counted_apart(desk: Desk) -> None:
+    pending: Pending[FetchResponse] = Pending()
+    desk.behaviours[ApiKey.FETCH] = lambda context, request: pending
+    replica = FetchRequest.ReplicaState(2, 5)
+    desk.ask(FetchRequest(replica_state=replica), 17)
+    desk.rig.clock.move(30)
+    pending.complete(FetchResponse(error_code=71))
+    desk.rig.timers.run_soon()
+    assert desk.answer(FetchResponse, 17)[1].error_code == 71
+    desk.behaviours[ApiKey.FETCH] = lambda context, request: FetchResponse()
+    desk.ask(FetchRequest(replica_id=2), 12)
+    many = [FetchRequest.FetchPartition(index) for index in range(5_000)]
+    desk.ask(FetchRequest(replica_id=2, topics=[FetchRequest.FetchTopic("t", partitions=many)]), 12)
+    for version in (12, 17):
+        desk.ask(FetchRequest(), version)
+    desk.ask(FetchRequest(replica_id=-2), 12)
+    counted = {
+        (name, version): desk.counts(name, version).requests
+        for name in ("Fetch", "FetchFollower")
+        for version in (12, 17)
+    }
+    assert counted == {
+        ("Fetch", 12): 2, ("Fetch", 17): 1, ("FetchFollower", 12): 2, ("FetchFollower", 17): 1,
+    }  # fmt: skip
+    followers, consumers = (desk.counts(name, 12).times for name in ("FetchFollower", "Fetch"))
+    assert (sum(followers.total), sum(followers.local), sum(followers.send)) == (3, 3, 3)
+    assert quantiles_ms(followers.remote, (1.0,)) == [pytest.approx(30, rel=0.2)]
+    assert (sum(consumers.total), sum(consumers.local), sum(consumers.remote)) == (3, 3, 0)
+    assert desk.counts("FetchFollower", 17).errors == {71: 1}
+    assert desk.counts("Fetch", 17).errors == {}
+
+
 def test_error_codes_of_partitions_are_counted_each(desk: Desk) -> None:
     partitions = [
         FetchResponse.PartitionData(index, error_code=code) for index, code in enumerate((0, 3, 3, 6))

@@ -116,6 +116,39 @@ def test_requests_of_two_dispatchers_are_shown_together() -> None:
     assert "barnabas_malformed_requests_total 3" in lines
 
 
+def test_fetches_are_told_of_by_consumers_by_followers_and_together() -> None:
+    broker, controller = RequestMetrics(), RequestMetrics()
+    for metrics, name, requests, milliseconds in (
+        (broker, "Fetch", 10, 2),
+        (broker, "FetchFollower", 5, 500),
+        (controller, "FetchFollower", 1, 500),
+    ):
+        counts = metrics.counts(name, 17)
+        counts.requests = requests
+        counts.errors[3] = 1
+        record(counts.times.total, milliseconds, requests)
+        record(counts.times.remote, milliseconds, requests)
+    text = b"".join(portions(request_collector([broker, controller], lambda: 0)())).decode()
+    lines = set(text.splitlines())
+    prefix = "kafka_network_requestmetrics_"
+    for request, requests in (("Fetch", 16), ("FetchConsumer", 10), ("FetchFollower", 6)):
+        assert f'{prefix}requests_total{{request="{request}",version="17"}} {requests}' in lines
+        for part in ("totaltimems", "remotetimems", "requestqueuetimems"):
+            assert f'{prefix}{part}_count{{request="{request}"}} {requests}' in lines
+    assert [line for line in lines if "_errors_total{" in line] == [
+        f'{prefix}errors_total{{request="Fetch",error="UNKNOWN_TOPIC_OR_PARTITION"}} 3'
+    ]
+    quantiles = {
+        request: float(line.rpartition(" ")[2])
+        for line in lines
+        for request in ("Fetch", "FetchConsumer", "FetchFollower")
+        if line.startswith(f'{prefix}totaltimems{{request="{request}",quantile="0.50"}}')
+    }
+    assert quantiles["FetchConsumer"] == pytest.approx(2, rel=0.2)
+    assert quantiles["FetchFollower"] == pytest.approx(500, rel=0.2)
+    assert quantiles["Fetch"] == pytest.approx(2, rel=0.3)
+
+
 def test_names_are_those_of_the_jmx_exporter() -> None:
     if not NAMES.exists():
         pytest.skip("the list of Kafka's own names is not beside this checkout")
