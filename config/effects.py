@@ -1,8 +1,9 @@
 """What this release does with each config: the one place to change when a config comes to life.
 
 Three answers, and no fourth: honoured (the broker behaves as the text says), not used yet (read, checked and
-kept, but nothing depends on it so far; setting it is answered with a warning at the start), and ignored (it
-speaks of something that a broker without JVM and thread pools does not have; the reason is given).
+kept, but nothing depends on it so far), and ignored (it speaks of something that a broker without JVM and
+thread pools does not have; the reason is given). A broker config that is set and not honoured is named in a
+warning, at the start or when it is set.
 
 A name that stands in neither list below is not used yet.
 """

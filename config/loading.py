@@ -5,7 +5,8 @@
     loaded.config, loaded.warnings                                          warnings: one line each
 
 A key that nobody defined is only a warning, as in Kafka: it may belong to a plug-in, or to a newer release.
-A key that is known but has no effect here is named in a warning too, so that no promise is silent.
+A key that is known but has no effect here is named in a warning too, so that no promise is silent; so is one
+that is set while the broker runs (`dynamic_warnings`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from config.catalogue import BROKER, broker_definition
 from config.checks import check_relations
 from config.definition import Definition
 from config.effects import Effect
-from config.errors import ConfigError, InvalidValue
+from config.errors import ConfigError, InvalidValue, some_of
 from config.meanings import POLICIES, meaning_of
 from config.properties import read_properties
 from config.setting import Setting, Source, one_line
@@ -112,7 +113,23 @@ def load(settings: Mapping[str, Setting]) -> Loaded:
         check_relations(config)
     except ConfigError as problem:
         raise ConfigError(f"{problem}{_places(str(problem), completed)}") from None
-    return Loaded(config, tuple(_warnings(settings)))
+    return Loaded(config, tuple(_warnings(settings, settings)))
+
+
+def dynamic_warnings(before: BrokerConfig, now: BrokerConfig) -> list[str]:
+    """Warnings about the dynamic settings that have come since `before` and have no effect, one line each, as
+    a start has them for those of the file. What is wrong with a value is told in `BrokerConfig.refused`."""
+    settings = dict(now.static)
+    added: dict[str, Setting] = {}
+    for old, new, place in (
+        (before.dynamic_default, now.dynamic_default, "set for all brokers"),
+        (before.dynamic_broker, now.dynamic_broker, "set for this broker"),
+    ):
+        for name, text in new.items():
+            setting = settings[name] = Setting(name, text, Source.DYNAMIC, place)
+            if name not in old and refusal(setting) is None:
+                added[name] = setting
+    return _warnings(added, settings)
 
 
 def _places(sentence: str, settings: Mapping[str, Setting]) -> str:
@@ -147,10 +164,11 @@ def _with_both_ids(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     return completed
 
 
-def _warnings(settings: Mapping[str, Setting]) -> list[str]:
+def _warnings(wanted: Mapping[str, Setting], settings: Mapping[str, Setting]) -> list[str]:
+    """Warnings about those of the settings that are wanted."""
     unknown: list[str] = []
     by_effect: dict[Effect, list[str]] = {}
-    for setting in settings.values():
+    for setting in wanted.values():
         definition = broker_definition(setting.name)
         if setting.source is Source.DEFAULTS:
             continue
@@ -163,9 +181,9 @@ def _warnings(settings: Mapping[str, Setting]) -> list[str]:
     if unknown:
         has_policies = any(settings[name].text for name in POLICIES if name in settings)
         readers = "read by policies if at all" if has_policies else "without effect"
-        warnings.append(f"unknown configs, {readers}: {', '.join(unknown)}")
+        warnings.append(f"unknown configs, {readers}: {some_of(unknown, ', ')}")
     without_effect = [
-        f"{effect.value}: {', '.join(sorted(by_effect[effect]))}"
+        f"{effect.value}: {some_of(sorted(by_effect[effect]), ', ')}"
         for effect in (Effect.NOT_USED_YET, Effect.IGNORED)
         if effect in by_effect
     ]

@@ -18,6 +18,7 @@ class Source(enum.IntEnum):
     FILE = 1
     ENVIRONMENT = 2
     OVERRIDE = 3
+    DYNAMIC = 4
 
 
 class Setting(Struct, frozen=True, gc=False):

@@ -24,6 +24,7 @@ from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
 from config.errors import ConfigError
 from config.listeners import Endpoint
+from config.loading import dynamic_warnings
 from controller.metadata.image.cluster_image import ClusterImage
 
 _log = logging.getLogger("barnabas.node")
@@ -60,6 +61,8 @@ class DynamicConfigListeners:
         for problem in config.refused:
             if problem not in before.refused:
                 _log.warning("A stored setting is passed over: %s", problem)
+        for warning in dynamic_warnings(before, config):
+            _log.warning("Dynamic configs: %s", warning)
         self.limit_connections(config)
         self._shared.logs.cleaner.settings = cleaner_settings(config)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from types import SimpleNamespace
 from typing import Any
@@ -117,6 +118,36 @@ class Names:
         settings = {"max.connections.per.ip.overrides": overrides} | others
         self.followers.follow(EMPTY_IMAGE, self.static.with_dynamic(settings, {}))
         return self.limits.per_ip_overrides
+
+
+def test_a_setting_without_effect_is_named_once_when_it_is_set(caplog: pytest.LogCaptureFixture) -> None:
+    world = Names()
+
+    def follow(own: dict[str, str], shared: dict[str, str]) -> list[str]:
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "barnabas.node"):
+            world.followers.follow(EMPTY_IMAGE, world.static.with_dynamic(own, shared))
+        return [record.getMessage() for record in caplog.records]
+
+    prefix = "Dynamic configs: configs that are set but have no effect here; "
+    own = {"log.retention.ms": "5", "num.io.threads": "16"}
+    shared = {"remote.log.reader.threads": "11"}
+    assert follow(own, shared) == [
+        prefix + "not used yet: remote.log.reader.threads; ignored: num.io.threads",
+    ]
+    assert follow(own | {"num.io.threads": "17"}, shared) == []
+    assert follow(own, shared | {"remote.log.reader.threads": "10", "num.network.threads": "6"}) == [
+        prefix + "ignored: num.network.threads"
+    ]
+    assert follow({}, {}) == []
+    assert follow({"num.io.threads": "8"}, {}) == [], "its default: nothing is promised"
+    assert follow({"my.plugin.setting": "secret"}, {}) == [
+        "Dynamic configs: unknown configs, without effect: my.plugin.setting (set for this broker)"
+    ]
+    (refused,) = follow({"background.threads": "many"}, {})
+    assert refused.startswith("A stored setting is passed over: ")
+    (many,) = follow({f"unknown.{number}": "" for number in range(1_000)}, {})
+    assert many.endswith(" and 900 more")
 
 
 def test_the_limit_of_a_name_stays_while_other_configs_change() -> None:
