@@ -33,7 +33,7 @@ from broker.network.interfaces import DelayedAnswer
 from broker.network.response_pieces import Piece, as_pieces
 from broker.quotas.throttle import NoThrottle, Throttle
 from config.limits import (
-    CLIENT_ID_LENGTH_FOR_METRICS,
+    CLIENT_ID_LENGTH_IN_LOGS,
     PLAIN_REQUEST_BYTES,
     SOFTWARE_NAME_LENGTH_FOR_METRICS,
 )
@@ -411,8 +411,8 @@ class Dispatcher:
             reason = f"{name}, which nobody knows"
         session = connection.session
         client_id = frame[_HEADER_BYTES : _HEADER_BYTES + max(0, name_length)].tobytes()
-        client = client_id[:CLIENT_ID_LENGTH_FOR_METRICS].decode("utf-8", "replace")
-        software = session.client_software_name[:CLIENT_ID_LENGTH_FOR_METRICS]
+        client = client_id[:CLIENT_ID_LENGTH_IN_LOGS].decode("utf-8", "replace")
+        software = session.client_software_name[:CLIENT_ID_LENGTH_IN_LOGS]
         who = f"client {client!r} ({software})"
         self.malformed(connection, f"{who} asked for {reason}", f"{name} {who}")
         raise CloseConnection(reason)
@@ -460,7 +460,7 @@ class Dispatcher:
             "%s version %d from client %r at %s failed; this is our fault",
             route.name,
             route.version,
-            "" if context is None else context.client_id[:CLIENT_ID_LENGTH_FOR_METRICS],
+            "" if context is None else context.client_id[:CLIENT_ID_LENGTH_IN_LOGS],
             connection.session.connection_id,
         )
 

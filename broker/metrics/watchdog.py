@@ -27,7 +27,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Final, TextIO
 
-from config.limits import CLIENT_ID_LENGTH_FOR_METRICS, SLOW_TURN_MS
+from config.limits import CLIENT_ID_LENGTH_IN_LOGS, SLOW_TURN_MS
 from config.ports import Clock
 from protocol.registry import find_api
 from protocol.serving.request_context import RequestContext
@@ -149,7 +149,7 @@ def _describe(context: RequestContext | None) -> str:
         return "no request has been handled yet"
     known = find_api(context.api_key)
     name = known.name if known is not None else str(context.api_key)
-    client = context.client_id[:CLIENT_ID_LENGTH_FOR_METRICS]
+    client = context.client_id[:CLIENT_ID_LENGTH_IN_LOGS]
     return (
         f"the last request begun is {name} version {context.version} from client {client!r} "
         f"({context.session.connection_id})"

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Final
+
 import pytest
 
 from config import limits
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+
+
+def test_every_limit_limits_something() -> None:
+    own = {name for name in vars(limits) if name.isupper()}
+    used: set[str] = set()
+    for package in ("broker", "config", "controller", "protocol", "storage"):
+        for path in (ROOT / package).rglob("*.py"):
+            if path != ROOT / "config" / "limits.py":
+                used |= own.intersection(re.findall(r"[A-Z][A-Z_]+", path.read_text(encoding="utf-8")))
+    assert own - used == set()
 
 
 def test_all_relations_hold() -> None:
