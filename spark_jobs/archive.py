@@ -46,6 +46,11 @@ if TYPE_CHECKING:
 
 CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 JAVA_NEEDED: Final = "It needs Java 17 or newer, on the PATH or where JAVA_HOME points"
+JAVA_OR_CONNECTOR: Final = (
+    "Either there is no Java 17 or newer, on the PATH or where JAVA_HOME points, or {connector} could not be "
+    "fetched from Maven Central: the lines above say which. For the connector, pip install pyspark==4.0.0, "
+    "or name its jars with --spark spark.jars=…"
+)
 POLL_SECONDS: Final = 0.3
 LAST_BATCH_SECONDS: Final = 60
 MALFORMED: Final = "_malformed"
@@ -194,6 +199,15 @@ def session_settings(settings: Settings, environment: Mapping[str, str], pyspark
     return named if submitted or brought else {**named, "spark.jars.packages": f"{CONNECTOR}:{pyspark}"}
 
 
+def what_spark_needs(settings: Settings, properties: Mapping[str, str]) -> str:
+    """What to do where Spark does not start: it ends with the same error without Java and without a connector
+    that it was to fetch. properties: those of `session_settings`."""
+    packages = properties.get("spark.jars.packages")
+    if packages is None or "spark.jars.packages" in settings.spark:
+        return JAVA_NEEDED
+    return JAVA_OR_CONNECTOR.format(connector=packages.partition(":")[2])
+
+
 def archive_rows(records: DataFrame, settings: Settings) -> DataFrame:
     """The rows of the archive: all columns of the source, the day, and ``data`` if there is a schema."""
     rows = records.selectExpr("*", "to_date(timestamp) AS date")
@@ -336,12 +350,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("archive.py needs PySpark: pip install pyspark==4.0.0", file=sys.stderr)
         return 1
     builder = SparkSession.builder.appName("archive")
-    for name, value in session_settings(settings, os.environ, pyspark.__version__).items():
+    properties = session_settings(settings, os.environ, pyspark.__version__)
+    for name, value in properties.items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
     except PySparkException as error:
-        print(f"archive.py: Spark does not start: {_first_line(error)} {JAVA_NEEDED}", file=sys.stderr)
+        remedy = what_spark_needs(settings, properties)
+        print(f"archive.py: Spark does not start: {_first_line(error)} {remedy}", file=sys.stderr)
         return 1
     spark.sparkContext.setLogLevel(settings.spark.get("spark.log.level", "ERROR"))
     signals: list[int] = []  # no Event: its lock may be held by the code that a handler interrupts

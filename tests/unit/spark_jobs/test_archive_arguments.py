@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.archive import BatchProgress, parse_arguments, session_settings, source_options
+from spark_jobs.archive import (
+    BatchProgress,
+    parse_arguments,
+    session_settings,
+    source_options,
+    what_spark_needs,
+)
 
 LEAST = ["--topic", "flights", "--output", "/srv/archive"]
 
@@ -158,12 +164,40 @@ def test_progress_tells_each_batch_once() -> None:
     assert progress.rows == {"archive": 1500, "dead-letters": 0}
 
 
-def test_without_java_it_says_what_spark_needs(tmp_path: Path) -> None:
+JAVA_ENDING = "It needs Java 17 or newer, on the PATH or where JAVA_HOME points"
+
+
+@pytest.mark.parametrize(
+    ("given", "connector"),
+    [
+        ([], "spark-sql-kafka-0-10_2.13:4.1.0"),
+        (["--spark", "spark.master=local[2]"], "spark-sql-kafka-0-10_2.13:4.1.0"),
+        (["--spark", "spark.jars=a.jar"], None),
+        (["--spark", "spark.jars.packages=a:b:1"], None),
+    ],
+)
+def test_a_connector_that_was_to_be_fetched_may_be_what_is_missing(
+    given: list[str], connector: str | None
+) -> None:
+    settings = parse_arguments([*LEAST, *given])
+    told = what_spark_needs(settings, session_settings(settings, {}, "4.1.0"))
+    if connector is None:
+        assert told == JAVA_ENDING
+    else:
+        assert f"or {connector} could not be fetched from Maven Central" in told
+        assert "Java 17" in told
+
+
+@pytest.mark.parametrize(
+    ("given", "ending"),
+    [([], "--spark spark.jars=…"), (["--spark", "spark.jars=a.jar"], JAVA_ENDING)],
+)
+def test_without_java_it_says_what_spark_needs(tmp_path: Path, given: list[str], ending: str) -> None:
     pytest.importorskip("pyspark")
     job = Path(__file__).resolve().parents[3] / "spark_jobs" / "archive.py"
     without_java = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     done = subprocess.run(
-        [sys.executable, str(job), *LEAST],
+        [sys.executable, str(job), *LEAST, *given],
         env=without_java | {"PATH": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -173,5 +207,6 @@ def test_without_java_it_says_what_spark_needs(tmp_path: Path) -> None:
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("archive.py: Spark does not start: [JAVA_GATEWAY_EXITED] ")
-    assert last.endswith("It needs Java 17 or newer, on the PATH or where JAVA_HOME points")
+    assert "Java 17 or newer, on the PATH or where JAVA_HOME points" in last
+    assert last.endswith(ending)
     assert "Traceback" not in done.stderr
