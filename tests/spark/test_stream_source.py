@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,12 +108,15 @@ def _with_rows(query: Any) -> list[Any]:
 def test_few_rows_wait_for_company_but_not_for_ever(kafka: Kafka, topics: Topics) -> None:
     topics.create("few")
     batches = Batches()
-    options = {"minOffsetsPerTrigger": "100", "maxTriggerDelay": "3s"}
+    options = {"minOffsetsPerTrigger": "100", "maxTriggerDelay": "8s"}
     topics.produce("few", numbers(1))
     rows = kafka.stream("few", **options, **EARLIEST)
     query = batches.start(rows, **kafka.checkpoint("few"))
     batches.wait_for_rows(query, 1)  # the first batch waits for nobody
-    topics.produce("few", numbers(9, start=1))
+    topics.produce("few", numbers(4, start=1))
+    time.sleep(1)  # Spark looks at the topic many times meanwhile
+    assert batches.sizes == [1], "four are too few"
+    topics.produce("few", numbers(5, start=5))
     batches.wait_for_rows(query, 10)
     query.stop()
     assert batches.sizes == [1, 9]
