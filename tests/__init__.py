@@ -2,7 +2,8 @@
 
 What each folder is for, from the pure core outwards:
 
-    tidy/            the house itself: sizes, docstrings, names, layers, honoured configs
+    tidy/            the house itself: sizes, docstrings, names, layers, honoured configs, the
+                     tests' own checkers
     unit/            one package of the product each (`unit/storage` tests `storage`): pure parts, with what
                      surrounds them made by hand; no process, no socket unless sockets are the subject
     contracts/       one set of tests for all implementations of a port: the machine's, and those of tests

@@ -57,6 +57,8 @@ class Outcome:
         self.faults: Counter[str] = Counter()
         self.in_flight_at_faults = 0
         self.acknowledged = 0
+        self.fewest_acknowledged = 0
+        """Of one producer."""
         self.unplaced = 0
         """Acknowledged without an offset."""
         self.refused = 0
@@ -68,6 +70,8 @@ class Outcome:
         """Full disks after which a node had to be started anew."""
         self.watermarks: Counter[str] = Counter()
         """How many high watermarks were told, by the request that asked."""
+        self.watermarks_by_node: Counter[int] = Counter()
+        """How many each node has told to the requests that every replica answers."""
         self.falls_of_replicas = 0
 
     @property
@@ -139,9 +143,10 @@ class Fire:
         require_same_dumps(self._cluster, TOPIC, self._random.choice(list(ends)))
         outcome, load = self.outcome, self._load
         outcome.watermarks = self._watermarks.answers
+        outcome.watermarks_by_node = self._watermarks.told_by_node
         outcome.falls_of_replicas = self._watermarks.falls_of_replicas
         outcome.acknowledged, outcome.refused, outcome.seen = load.acknowledged, load.refused, load.seen
-        outcome.unplaced = load.unplaced
+        outcome.fewest_acknowledged, outcome.unplaced = load.fewest_acknowledged, load.unplaced
         outcome.given_up = self._faults.given_up
         return outcome
 

@@ -6,6 +6,8 @@ end three things must be true:
 * each acknowledged record lies at the offset that its producer was told, or somewhere if it was told none;
 * what an idempotent producer wrote is there once, in its order;
 * what the consumer saw is there: no record was shown and then lost.
+
+What fails in a thread of theirs is raised by `end_writing` and `check`.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from itertools import pairwise
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tests.support.clients.raising_threads import RaisingThread
 
 __all__ = ["WAIT_SECONDS", "CheckedLoad"]
 
@@ -50,15 +54,20 @@ class Writer:
                 **QUIET,
             }
         )
-        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread = RaisingThread(self._write, name="writer")
         self._thread.start()
 
     @property
     def in_flight(self) -> int:
         return len(self._producer)
 
+    @property
+    def count(self) -> int:
+        """Of the records that were acknowledged with an offset."""
+        return sum(map(len, self.acknowledged.values()))
+
     def end(self) -> None:
-        """Writes no more, and waits for what is in flight."""
+        """Writes no more, and waits for what is in flight. Raises what a callback or a call has raised."""
         self._ends.set()
         self._thread.join()
         left = self._producer.flush(WAIT_SECONDS)
@@ -108,8 +117,12 @@ class Reader:
             }
         )
         self._consumer.assign([TopicPartition(topic, each, 0) for each in range(partitions)])
-        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread = RaisingThread(self._read, name="reader")
         self._thread.start()
+
+    def check_thread(self) -> None:
+        """Raises what has ended the reading, if anything has."""
+        self._thread.check()
 
     def end(self) -> None:
         self._ends.set()
@@ -160,7 +173,12 @@ class CheckedLoad:
 
     @property
     def acknowledged(self) -> int:
-        return sum(len(values) for each in self._writers for values in each.acknowledged.values())
+        return sum(writer.count for writer in self._writers)
+
+    @property
+    def fewest_acknowledged(self) -> int:
+        """Of one producer: each of them has done its part."""
+        return min(writer.count for writer in self._writers)
 
     @property
     def unplaced(self) -> int:
@@ -211,6 +229,7 @@ class CheckedLoad:
         deadline = time.monotonic() + WAIT_SECONDS
         seen = self._reader.seen
         while any(len(seen[each]) < len(stored[each]) for each in stored):
+            self._reader.check_thread()
             assert time.monotonic() < deadline, "the consumer does not come to the end"
             time.sleep(0.05)
 

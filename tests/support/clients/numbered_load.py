@@ -8,6 +8,8 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from tests.support.clients.raising_threads import RaisingThread
+
 PATIENCE_SECONDS: Final = 120
 
 
@@ -52,7 +54,7 @@ class Load:
                 **({} if idempotent else {"message.send.max.retries": 0}),
             }
         )
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread = RaisingThread(self._run, name="load")
         self._thread.start()
 
     def _run(self) -> None:
@@ -98,15 +100,18 @@ class Load:
         """No more records; returns when all that were sent are acknowledged or have failed."""
         self._paused.set()
         self._idle.clear()  # said at the last pause, if the thread has not come round since `go_on`
-        self._idle.wait(PATIENCE_SECONDS)
         deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self._idle.wait(0.1) and time.monotonic() < deadline:
+            self._thread.check()
         while self.in_flight and time.monotonic() < deadline:
+            self._thread.check()
             time.sleep(0.01)
 
     def go_on(self) -> None:
         self._paused.clear()
 
     def close(self) -> None:
+        """Raises what has ended the thread, if it was not this."""
         self._stop.set()
         self._thread.join(PATIENCE_SECONDS)
         self._producer.flush(PATIENCE_SECONDS)

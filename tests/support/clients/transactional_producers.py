@@ -19,6 +19,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.simulation.histories.history import Record
+from tests.support.clients.raising_threads import RaisingThread
 from tests.support.histories.history_file import HistoryFile
 
 __all__ = [
@@ -61,13 +62,11 @@ class Client:
         self.process = process
         self.troubles: Counter[str] = Counter()
         """What the client itself has done to the cluster, and how it was refused."""
-        self.failure: BaseException | None = None
-        """That has ended the thread: a fault of the test, or an answer that nobody may get."""
         self.history = history
         self.servers = servers
         self.random = random.Random(f"{process} {seed}")
         self.is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=process, daemon=True)
+        self._thread = RaisingThread(self.work, name=process)
         self._thread.start()
 
     def end(self) -> None:
@@ -75,15 +74,13 @@ class Client:
         self.is_over.set()
 
     def join(self) -> None:
+        """Raises what has ended the thread: a fault of the test, or an answer that nobody may get."""
         self._thread.join()
-        if self.failure is not None:
-            raise self.failure
 
-    def _run(self) -> None:
-        try:
-            self.work()
-        except BaseException as failure:
-            self.failure = failure
+    @property
+    def failure(self) -> BaseException | None:
+        """What has ended the thread, if anything has."""
+        return self._thread.failure
 
     def work(self) -> None:
         raise NotImplementedError
@@ -312,21 +309,9 @@ def patiently(call: Callable[[float], Any], is_over: threading.Event | None = No
 def not_for_ever(call: Callable[[], Any], what: str) -> None:
     """Raises TimeoutError where the client library does not come back, though it has a time-out; the thread
     in which it hangs keeps what it needs."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            call()
-        except BaseException as failure:
-            raised.append(failure)
-
-    thread = threading.Thread(target=run, daemon=True)
+    thread = RaisingThread(call, name=what)
     thread.start()
     thread.join(PATIENCE_SECONDS + 2 * CALL_SECONDS)
-    if thread.is_alive():
-        raise TimeoutError(f"{what} does not come back")
-    if raised:
-        raise raised[0]
 
 
 def _refusal(failure: BaseException | None) -> KafkaException:

@@ -7,6 +7,9 @@ does not know it yet: such falls are counted.) ListOffsets, which only a leader 
 consumers take for the end, and the leader's epoch: within an epoch it never falls, and a later epoch begins
 no lower, for a new leader answers OFFSET_NOT_AVAILABLE until it knows that much (KIP-207). A leader that does
 not know yet that it was replaced may answer after its successor; hence the epochs, not the time.
+
+A node that does not answer is asked again. An answer that cannot be read ends the watch of its node, and
+`check` raises it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Final
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from tests.support.clients.raising_threads import RaisingThread
 from tests.support.clients.wire_client import ConnectionEnded, WireClient
 
 __all__ = ["WatchedNode", "Watermarks"]
@@ -51,6 +55,8 @@ class Watermarks:
     ) -> None:
         self.answers: Counter[str] = Counter()
         """How many high watermarks each of the two requests has told."""
+        self.told_by_node = Counter(dict.fromkeys(nodes, 0))
+        """How many of them each node has told, leading or following: those of Fetch."""
         self.falls_of_replicas = 0
         """Answers to a Fetch with less than the same replica had told before."""
         self._replicas_may_fall = replicas_may_fall
@@ -64,14 +70,15 @@ class Watermarks:
         self._lock = threading.Lock()
         self._ends = threading.Event()
         self._threads = [
-            threading.Thread(target=self._watch, args=(node_id, *node), daemon=True)
+            RaisingThread(self._watch, node_id, *node, name=f"watch of node {node_id}")
             for node_id, node in nodes.items()
         ]
         for thread in self._threads:
             thread.start()
 
     def check(self, ends: Mapping[int, int]) -> None:
-        """No more is asked; nothing fell that may not, and nothing was beyond the end of a partition."""
+        """No more is asked; nothing fell that may not, and nothing was beyond the end of a partition. Raises
+        what has ended the watch of a node."""
         self._ends.set()
         for thread in self._threads:
             thread.join()
@@ -111,9 +118,10 @@ class Watermarks:
                     self._leader_tells((found.partition_index, found.leader_epoch), found.offset)
 
     def _replica_tells(self, place: tuple[int, int, int], high_watermark: int) -> None:
-        self.answers["Fetch"] += 1
-        highest = self._of_replicas.setdefault(place, high_watermark)
         node_id, _, partition = place
+        self.answers["Fetch"] += 1
+        self.told_by_node[node_id] += 1
+        highest = self._of_replicas.setdefault(place, high_watermark)
         if high_watermark < highest:
             self.falls_of_replicas += 1
             if not self._replicas_may_fall:
