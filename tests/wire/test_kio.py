@@ -10,15 +10,13 @@ import importlib
 import io
 from typing import Any
 
-import pytest
+import kio.serial as kio_serial
 
 from protocol.codec.compiler import encode
 from protocol.codec.message import Message, Struct
 from protocol.codec.schema import Kind, schema
 from tests.support.genuine.kafka_schemas import snake_case
 from tests.support.samples.messages import RandomChoice, build, message_versions
-
-kio_serial = pytest.importorskip("kio.serial", reason="kio is not installed")
 
 SHAPES = 3
 

@@ -1,27 +1,31 @@
-"""Kafka's own message schemas, where they are at hand, read as `protocol.codec.schema` reads our classes.
+"""Kafka's own message schemas, read as `protocol.codec.schema` reads our classes.
 
-They are JSON files, one a message, in the folder that `BARNABAS_KAFKA_MESSAGES` names or in
-`shared/kafka/messages` beside the checkout.
+They are JSON files that may have comments, one a message, in the jars of Apache Kafka (`kafka_jars`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import pytest
+from typing import Any, Final, NamedTuple
+from zipfile import ZipFile
 
 from protocol.codec.message import Versions
+from tests.support.genuine.kafka_jars import KAFKA_VERSION, kafka_jars
 
 WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 PRIMITIVES = (
     "bool", "int8", "int16", "int32", "int64", "uint16", "uint32", "float64", "uuid",
     "string", "bytes", "records",
 )  # fmt: skip
+
+SCHEMA_FILE: Final = re.compile(r"(common/)?(message|metadata)/\w+\.json")
+"""The name of a schema in a jar: kafka-storage and kafka-metadata have folders of their own."""
+TEXT: Final = r'("(?:[^"\\]|\\.)*")'
+NO_JSON: Final = (re.compile(rf"{TEXT}|//[^\n]*|(?s:/\*.*?\*/)"), re.compile(rf"{TEXT}|,(?=\s*[\]}}])"))
+"""Comments, and commas behind the last element, which Kafka's own reader takes; texts stay as they are."""
 
 
 def snake_case(name: str) -> str:
@@ -30,14 +34,18 @@ def snake_case(name: str) -> str:
 
 @cache
 def kafka_schemas() -> dict[str, dict[str, Any]]:
-    """By message name; skips the test where the files are not at hand."""
-    named = os.environ.get("BARNABAS_KAFKA_MESSAGES")
-    folder = Path(named) if named else Path(__file__).resolve().parents[4] / "shared/kafka/messages"
-    files = sorted(folder.glob("*.json"))
-    if not files:
-        pytest.skip(f"no Kafka message schemas in {folder}: name their folder in BARNABAS_KAFKA_MESSAGES")
-    loaded = (json.loads(file.read_text()) for file in files)
+    """By message name. Skips or fails the test without Kafka's jars, by the rule of `kafka_jars.missing`."""
+    jars = sorted(kafka_jars().glob(f"kafka*-{KAFKA_VERSION}.jar"))
+    loaded = [schema for jar in jars for schema in _schemas_in(jar)]
     return {schema["name"]: schema for schema in loaded}
+
+
+def _schemas_in(jar: Path) -> list[dict[str, Any]]:
+    with ZipFile(jar) as files:
+        texts = [files.read(name).decode() for name in files.namelist() if SCHEMA_FILE.fullmatch(name)]
+    for pattern in NO_JSON:
+        texts = [pattern.sub(lambda found: found[1] or "", text) for text in texts]
+    return [json.loads(text) for text in texts]
 
 
 class Expected(NamedTuple):

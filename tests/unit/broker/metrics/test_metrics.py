@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import gc
 import logging
 import time
 from bisect import bisect_left
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,11 +25,10 @@ from broker.metrics.watchdog import Watchdog, _looks_in_one
 from broker.ports.clock import SystemClock
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Session
+from tests.support.genuine.jmx_exporter_names import jmx_exporter_names
 from tests.support.rigs.hand_clock import HandClock, HandTimers
 from tests.support.rigs.network_rig import NetworkRig
 from tests.support.rigs.sans_io import other
-
-NAMES = Path(__file__).resolve().parents[4].parent / "shared/kafka/prometheus_metrics.tsv"
 
 
 def record(buckets: list[int], milliseconds: float, times: int = 1) -> None:
@@ -150,11 +147,7 @@ def test_fetches_are_told_of_by_consumers_by_followers_and_together() -> None:
 
 
 def test_names_are_those_of_the_jmx_exporter() -> None:
-    if not NAMES.exists():
-        pytest.skip("the list of Kafka's own names is not beside this checkout")
-    with NAMES.open() as lines:
-        rows = csv.reader((line for line in lines if not line.startswith("#")), delimiter="\t")
-        theirs = {row[0]: (row[1].lower(), set(filter(None, row[2].split(",")))) for row in rows}
+    theirs = jmx_exporter_names()
     rig = NetworkRig()
     seen: dict[str, tuple[str, set[str]]] = {}
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
@@ -21,10 +19,10 @@ from controller.metadata.image.topics import PartitionRegistration, TopicImage, 
 from controller.raft.quorum_metrics import Durations
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.registry import ApiKey
+from tests.support.genuine.jmx_exporter_names import jmx_exporter_names
 from tests.support.rigs.controllers import ControllerFixture
 from tests.support.rigs.replica_rig import ReplicaWorld
 
-NAMES = Path(__file__).resolve().parents[4].parent / "shared/kafka/prometheus_metrics.tsv"
 RAFT = "kafka_server_raftmetrics_"
 BROKER = "kafka_server_brokermetadatametrics_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
@@ -67,11 +65,7 @@ def test_no_broker_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_and_labels_are_those_of_the_jmx_exporter() -> None:
-    if not NAMES.exists():
-        pytest.skip("the list of Kafka's own names is not beside this checkout")
-    with NAMES.open() as lines:
-        rows = list(csv.reader((line for line in lines if not line.startswith("#")), delimiter="\t"))
-    theirs = {row[0]: set(filter(None, row[2].replace("-", "_").split(","))) for row in rows}
+    theirs = {name: labels for name, (_, labels) in jmx_exporter_names().items()}
     fixture = ControllerFixture()
     fixture.bring_up(1)
     ours = {}

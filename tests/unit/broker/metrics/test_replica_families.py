@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,10 +20,10 @@ from config.limits import LABELS_PER_METRIC
 from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.fetch import FetchRequest
 from storage.directories import FailedDirectory
+from tests.support.genuine.jmx_exporter_names import jmx_exporter_names
 from tests.support.rigs.handler_rig import topic_id
 from tests.support.rigs.leader_rig import LeaderRig
 
-NAMES = Path(__file__).resolve().parents[4].parent / "shared/kafka/prometheus_metrics.tsv"
 TOPICS = "kafka_server_brokertopicmetrics_"
 REPLICAS = "kafka_server_replicamanager_"
 PARTITION = "kafka_cluster_partition_"
@@ -74,11 +72,7 @@ def changed(before: dict[str, float], after: dict[str, float], prefix: str) -> d
 
 
 def test_names_are_those_of_the_jmx_exporter(rig: LeaderRig) -> None:
-    if not NAMES.exists():
-        pytest.skip("the list of Kafka's own names is not beside this checkout")
-    with NAMES.open() as lines:
-        rows = csv.reader((line for line in lines if not line.startswith("#")), delimiter="\t")
-        theirs = {row[0]: (row[1].lower(), set(filter(None, row[2].split(",")))) for row in rows}
+    theirs = jmx_exporter_names()
     ours = {}
     for family in families(rig):
         labels = set().union(*(labels for labels, _ in family.samples))
