@@ -5,13 +5,18 @@ What is played here breaks a promise at once; the checker that meets it must rai
 
 from __future__ import annotations
 
+import shutil
 import threading
+from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
 import pytest
 
 from tests.support.clients import checked_load, numbered_load, watermarks
 from tests.support.clients.raising_threads import RaisingThread
+from tests.support.genuine.fetched import fetch_with
+from tests.support.genuine.kafka_jars import kafka_jars
+from tests.support.genuine.kcat import kcat
 
 WAIT_SECONDS: Final = 30
 
@@ -142,6 +147,24 @@ def test_a_numbered_load_that_has_ended_is_told(monkeypatch: pytest.MonkeyPatch)
     for wait in (load.pause, load.close):
         with pytest.raises(ValueError, match="not taken"):
             wait()
+
+
+@pytest.mark.parametrize("environment", ["BARNABAS_REQUIRE_JAVA", "CI"])
+def test_java_and_other_programs_are_missed_by_rules_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, environment: str
+) -> None:
+    """Whoever has Java and Maven need not have kcat, Go or Node. CI sets both."""
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("BARNABAS_REQUIRE_JAVA", "1")
+    monkeypatch.setenv(environment, "1")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    outcome = pytest.fail.Exception if environment == "CI" else pytest.skip.Exception
+    with pytest.raises(outcome, match="kcat is not on the PATH"):
+        kcat("127.0.0.1:9092", "-L")
+    with pytest.raises(outcome, match="go is not on the PATH"):
+        fetch_with(["go", "build"], tmp_path)
+    with pytest.raises(pytest.fail.Exception, match="Java is not on the PATH"):
+        kafka_jars.__wrapped__()
 
 
 def test_a_thread_that_goes_on_is_told() -> None:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.support.genuine.kafka_jars import ROOT, missing
+from tests.support.genuine.kafka_jars import ROOT, not_here
 
 
 def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
@@ -29,9 +29,9 @@ def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
 def fetch_with(command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> None:
     """Run a package manager in the folder; without it, or where it fails, the test skips (fails on CI)."""
     if shutil.which(command[0]) is None:
-        missing(f"{command[0]} is not on the PATH: install it to run this test")
+        not_here(f"{command[0]} is not on the PATH: install it to run this test")
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=280, check=False
     )
     if done.returncode != 0:
-        missing(f"`{' '.join(command[:4])} …` failed: {(done.stderr or done.stdout).strip()[-400:]}")
+        not_here(f"`{' '.join(command[:4])} …` failed: {(done.stderr or done.stdout).strip()[-400:]}")

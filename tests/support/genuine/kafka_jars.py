@@ -3,7 +3,8 @@
 Looked for in this order: the folder named by ``BARNABAS_KAFKA_JARS``; the
 checkout's ``.cache/kafka-4.3.1``; Maven Central (about ten seconds, 128 MB).
 What needs Java skips on a machine without it, with one line that says so, and
-fails where ``BARNABAS_REQUIRE_JAVA=1`` is set, as CI does.
+fails where ``BARNABAS_REQUIRE_JAVA=1`` is set, as CI does, and `.ci/run` where
+Java and Maven are there.
 """
 
 from __future__ import annotations
@@ -26,9 +27,17 @@ LOG4J_CONFIG: Final = POM_DIRECTORY / "log4j2.yaml"
 
 
 def missing(what: str) -> NoReturn:
-    """Skip the test for want of ``what``; fail it where Java is required."""
+    """Skip the test for want of ``what``: Java, or what Maven fetches. Fail it where Java is required."""
     if os.environ.get("BARNABAS_REQUIRE_JAVA") == "1":
         pytest.fail(f"{what} (BARNABAS_REQUIRE_JAVA=1 makes this an error)", pytrace=False)
+    pytest.skip(what)
+
+
+def not_here(what: str) -> NoReturn:
+    """Skip the test for want of something that Java and Maven do not bring: another program, a package index.
+    On CI, where all is installed, fail it."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what} (on CI this is an error)", pytrace=False)
     pytest.skip(what)
 
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Any, NamedTuple
 
-from tests.support.genuine.kafka_jars import missing
+from tests.support.genuine.kafka_jars import not_here
 
 
 class KcatResult(NamedTuple):
@@ -22,10 +22,10 @@ class KcatResult(NamedTuple):
 
 
 def kcat(broker: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 120) -> KcatResult:
-    """One call; skips or fails the test where there is no kcat, by the rule of `kafka_jars.missing`."""
+    """One call; skips or fails the test where there is no kcat, by the rule of `kafka_jars.not_here`."""
     program = shutil.which("kcat")
     if program is None:
-        missing("kcat is not on the PATH: apt install kcat")
+        not_here("kcat is not on the PATH: apt install kcat")
     done = subprocess.run(
         [program, "-b", broker, *arguments],
         input=stdin, capture_output=True, timeout=timeout_seconds, check=False,

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
-
-from tests.support.genuine.kafka_jars import ROOT
-
-
-def not_here(what: str) -> NoReturn:
-    """Skip with one line; on CI, where `.ci` installs all, fail."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{what} (on CI this is an error)", pytrace=False)
-    pytest.skip(what)
+from tests.support.genuine.kafka_jars import ROOT, not_here
 
 
 def tool_path(name: str) -> str:
