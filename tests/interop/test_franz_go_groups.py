@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tests.support.brokers.against import AGAINST_KAFKA
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.clients.topics import Topics
+from tests.support.clients.wire_client import WireClient
 from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
 from tests.support.genuine.go_programs import go_program
 
@@ -50,6 +53,12 @@ def consume(program: str, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
+def types_of_groups(address: str) -> dict[str, str]:
+    with closing(WireClient(address)) as client:
+        listed = client.ask_for(ListGroupsResponse, ListGroupsRequest(), 5)
+        return {group.group_id: group.group_type for group in listed.groups}
+
+
 def test_the_first_group_of_a_broker_and_one_that_asks_for_the_newer_protocol(
     program: str, fresh_broker: str
 ) -> None:
@@ -57,3 +66,4 @@ def test_the_first_group_of_a_broker_and_one_that_asks_for_the_newer_protocol(
     told = consume(program, fresh_broker, "t", "second", "next")
     assert "falling back to standard consumer group management" not in told
     assert "read hello" in told
+    assert types_of_groups(fresh_broker) == {"first": "classic", "second": "consumer"}
