@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from protocol.records.compression import codec_numbered
+from protocol.records.header import BatchHeader, read_header
 from tests.conftest import AnyBroker
 from tests.support.clients.librdkafka import commit, create_topic, settings
 
@@ -43,6 +45,16 @@ def read(broker: AnyBroker, topic: str, count: int, partition: int = 0) -> list[
         found += consumer.consume(count - len(found), 0.5)
     consumer.close()
     assert [each.error() for each in found] == [None] * count
+    return found
+
+
+def stored_headers(broker: AnyBroker, topic: str) -> list[BatchHeader]:
+    """Of the batches of partition 0 as they lie on the disk."""
+    (segment,) = (broker.data / f"{topic}-0").glob("*.log")
+    stored, found, position = segment.read_bytes(), list[BatchHeader](), 0
+    while position < len(stored):
+        found.append(read_header(stored, position))
+        position += found[-1].size_bytes
     return found
 
 
@@ -83,6 +95,7 @@ def test_the_topic_s_own_codec_is_used(broker: AnyBroker, fresh: Fresh) -> None:
         sender.produce(topic, value)
     assert sender.flush(30) == 0
     assert [each.value() for each in read(broker, topic, 100)] == values
+    assert {codec_numbered(header.codec).name for header in stored_headers(broker, topic)} == {"zstd"}
 
 
 def test_keys_headers_and_timestamps(broker: AnyBroker, fresh: Fresh) -> None:
