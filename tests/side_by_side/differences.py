@@ -1,7 +1,8 @@
 """Where Barnabas answers otherwise, and stays so: for each case the reason, and what may differ.
 
-`only` must match every line that one side has and the other has not (as in a diff): whatever else comes to
-differ in such a case fails, and so does an entry whose case no longer differs.
+`kafka` must match every line that Apache Kafka alone has, from its beginning to its end, and `barnabas` every
+line that Barnabas alone has. Whatever else comes to differ in such a case fails, and so does an entry whose
+case no longer differs.
 The README's table of differences has these reasons, word for word.
 """
 
@@ -14,7 +15,8 @@ from typing import Final, NamedTuple
 class Difference(NamedTuple):
     case: str
     reason: str
-    only: str
+    kafka: str
+    barnabas: str
 
 
 NOT_YET: Final = "what is not served yet is not advertised, and Java's clients say so at once"
@@ -28,31 +30,70 @@ OUR_WORDS: Final = (
 )
 OUR_SETTINGS: Final = "Barnabas has settings of its own, all called barnabas.…"
 
+
+def _error(text: str) -> str:
+    """Lines of a tool that fails with an error of Java's client: what it says, and the stack behind it."""
+    before = (
+        r"(Error while executing ACL command: |java\.util\.concurrent\.ExecutionException: |Caused by: )?"
+    )
+    return rf"{before}org\.apache\.kafka\.common\.errors\.{text}|\tat \S.*"
+
+
+NOTHING: Final = r"(?!)"
+_APIS: Final = (
+    r"\t(Sasl(Handshake|Authenticate)|(Describe|Create|Delete)Acls|(Create|Renew|Expire|Describe)DelegationToken"
+    r"|(Describe|Alter)(ClientQuotas|UserScramCredentials)|StreamsGroup(Heartbeat|Describe)"
+    r"|Share(GroupHeartbeat|GroupDescribe|Fetch|Acknowledge)|(Describe|Alter|Delete)ShareGroupOffsets"
+    r"|(Initialize|Read|Write|Delete)ShareGroupState|ReadShareGroupStateSummary)\(\d+\): "
+)
+_DONE: Final = r"exit 0|Completed updating config for (broker-logger 1|client one)\."
+_REFUSED: Final = "Error while executing config command with args .*"
+_FAILED: Final = f"exit 1|-- error output|{_REFUSED}"
+_NO_LOGGER: Final = r"exit 1|-- error output|Invalid broker logger\(s\): kafka\.server\.KafkaApis"
+_NO_LEVEL: Final = (
+    r"InvalidConfigurationException: Cannot set the log level of kafka\.server\.KafkaApis to LOUD .*"
+)
+_NO_QUOTAS: Final = _error("UnsupportedVersionException: The node does not support DESCRIBE_CLIENT_QUOTAS")
+_NO_AUTHORIZER: Final = "SecurityDisabledException: No Authorizer is configured on the broker"
+_NO_TOKENS: Final = "UnsupportedByAuthenticationException: Delegation Token requests are not allowed .*"
+_A_TEXT: Final = r"documentation of [a-z0-9.]+: (?!null$).+"
+
 DIFFERENCES: Final = (
-    Difference("cluster: broker api versions", NOT_YET, r"\t\w+\(\d+\): "),
-    Difference("cluster: features", LEVELS, r"Feature: (share|streams)\."),
-    Difference("cluster: describe features", LEVELS, r"(share|streams)\.\S+ = "),
     Difference(
-        "topic configs: a topic's configs with documentation",
-        OUR_WORDS,
-        r"documentation of [a-z0-9.]+: (?!null$).",
+        "cluster: broker api versions",
+        NOT_YET,
+        rf"{_APIS}\d+( to \d+)? \[usable: \d+\],?",
+        f"{_APIS}UNSUPPORTED,?",
     ),
-    Difference("broker configs: describe a broker, all", OUR_SETTINGS, r"  barnabas\."),
-    Difference("broker configs: a broker's sources", OUR_SETTINGS, r"barnabas\."),
-    Difference("broker configs: a broker's secrets", OUR_SETTINGS, r"barnabas\."),
-    Difference("other configs: a logger's level", LOGGERS, ""),
-    Difference("other configs: a logger's bad level", LOGGERS, ""),
-    Difference("other configs: a logger's level taken back", LOGGERS, ""),
+    Difference("cluster: features", LEVELS, r"Feature: (share|streams)\.version .*", NOTHING),
+    Difference("cluster: describe features", LEVELS, r"(share|streams)\.version = .*", NOTHING),
+    Difference("topic configs: a topic's configs with documentation", OUR_WORDS, _A_TEXT, _A_TEXT),
+    Difference("broker configs: describe a broker, all", OUR_SETTINGS, NOTHING, r"  barnabas\..+"),
+    Difference("broker configs: a broker's sources", OUR_SETTINGS, NOTHING, r"barnabas\..+"),
+    Difference("broker configs: a broker's secrets", OUR_SETTINGS, NOTHING, r"barnabas\..+"),
+    Difference("other configs: a logger's level", LOGGERS, _DONE, _NO_LOGGER),
+    Difference("other configs: a logger's bad level", LOGGERS, f"{_REFUSED}|{_error(_NO_LEVEL)}", _NO_LOGGER),
+    Difference("other configs: a logger's level taken back", LOGGERS, _DONE, _NO_LOGGER),
     Difference(
-        "later parts: acls", NOT_YET, ".*(No Authorizer is configured|does not support DESCRIBE_ACLS)"
+        "later parts: acls",
+        NOT_YET,
+        _error(_NO_AUTHORIZER),
+        _error("UnsupportedVersionException: The node does not support DESCRIBE_ACLS"),
     ),
-    Difference("later parts: quotas", NOT_YET, ""),
-    Difference("later parts: users", NOT_YET, ""),
-    Difference("later parts: a quota", NOT_YET, ""),
-    Difference("later parts: delegation tokens", NOT_YET, ""),
+    Difference("later parts: quotas", NOT_YET, _DONE, f"{_FAILED}|{_NO_QUOTAS}"),
+    Difference("later parts: users", NOT_YET, _DONE, f"{_FAILED}|{_NO_QUOTAS}"),
+    Difference("later parts: a quota", NOT_YET, _DONE, f"{_FAILED}|{_NO_QUOTAS}"),
+    Difference(
+        "later parts: delegation tokens",
+        NOT_YET,
+        _error(_NO_TOKENS),
+        _error("UnsupportedVersionException: The node does not support DESCRIBE_DELEGATION_TOKEN"),
+    ),
 )
 
 
 def beyond(difference: Difference, lines: list[str]) -> list[str]:
-    """Of a diff's lines those that the difference does not explain."""
-    return [line for line in lines if not re.match(difference.only, line[1:])]
+    """Of a diff's lines, Apache Kafka's with a - and Barnabas's with a +, those that the difference does not
+    explain."""
+    said = {"-": difference.kafka, "+": difference.barnabas}
+    return [line for line in lines if not re.fullmatch(said[line[0]], line[1:])]

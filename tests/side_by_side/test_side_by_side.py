@@ -104,3 +104,6 @@ def test_the_tables() -> None:
     assert len(set(KEYS)) == len(KEYS) >= 150
     assert set(STAYS) <= set(KEYS)
     assert len(STAYS) == len(DIFFERENCES)
+    for difference in DIFFERENCES:
+        for line in ("-", "+", "-nobody says this", "+nobody says this", "-exit 1", "+exit 0"):
+            assert beyond(difference, [line]), f"'{difference.case}' may differ in any way"
