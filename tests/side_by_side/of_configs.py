@@ -226,9 +226,10 @@ OF_BROKERS: Final[tuple[Case, ...]] = (
         lambda admin: admin.alter_configs([resource("broker", "1", log_cleaner_threads="2")]),
     ),
     confluent(
-        "the cluster's configs (librdkafka)",
+        "a broker's configs, validate only (librdkafka)",  # which has no name for the cluster's
         lambda admin: admin.incremental_alter_configs(
-            [change("broker", "", AlterConfigOpType.SET, "message.max.bytes", "2000000")]
+            [change("broker", "1", AlterConfigOpType.SET, "message.max.bytes", "2000000")],
+            validate_only=True,
         ),
     ),
     kafka_python(

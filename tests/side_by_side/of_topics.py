@@ -185,8 +185,8 @@ DELETING: Final[tuple[Case, ...]] = (
     kafka_python(
         "delete (kafka-python)",
         lambda admin: sorted(
-            admin.delete_topics(["crews", "nowhere"], raise_errors=False).topics,
-            key=lambda each: str(each.name),
+            admin.delete_topics(["crews", "nowhere"], raise_errors=False)["topics"],
+            key=lambda each: str(each["name"]),
         ),
     ),
     tool("list what is left", "kafka-topics --list"),

@@ -1,4 +1,7 @@
-"""A Python admin client's answer as text: futures awaited, objects by their fields, errors by class."""
+"""A Python admin client's answer as text: futures awaited, objects by their fields, errors by class.
+
+An error that is not one of Kafka's is raised: it would look the same on both sides, and nothing was asked.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,16 @@ from enum import Enum
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Uuid
+from kafka.errors import KafkaError as KafkaPythonError
 
 TIMEOUT_SECONDS: Final = 20
+NO_ANSWER: Final = f"no answer in {TIMEOUT_SECONDS} s"
+REFUSALS: Final = (KafkaException, KafkaPythonError)
+"""By which confluent-kafka and kafka-python tell what a broker has answered, or that none did."""
 
 
 def shown(call: Callable[[], object]) -> str:
-    """The call's result as indented JSON, or how it was refused."""
+    """The call's result as indented JSON, or how it was refused. Raises errors of the call itself."""
     try:
         plain = _plain(call())
     except Exception as error:
@@ -24,6 +31,8 @@ def shown(call: Callable[[], object]) -> str:
 
 
 def _refusal(error: Exception) -> str:
+    if not isinstance(error, REFUSALS):
+        raise error
     if isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError):
         return f"{error.args[0].name()}: {error.args[0].str()}"
     return f"{type(error).__name__}: {error}"
@@ -35,6 +44,8 @@ def _plain(value: object) -> object:
     if isinstance(value, Future):
         try:
             return _plain(value.result(TIMEOUT_SECONDS))
+        except TimeoutError:
+            return NO_ANSWER
         except Exception as error:
             return _refusal(error)
     if isinstance(value, uuid.UUID | Uuid):
@@ -71,9 +82,10 @@ def _key(key: object) -> str:
 
 
 def _fields(value: object) -> object:
+    """A field that is declared and has no value here, as a response's header, is left out."""
     named = {
         name: getattr(value, name)
         for name in dir(value)
-        if not name.startswith("_") and not callable(getattr(value, name))
+        if not name.startswith("_") and not callable(getattr(value, name, len))
     }
     return _plain(named) if named else str(value)

@@ -69,7 +69,11 @@ class Side:
         """Ask, and keep the answer under the key; the last one counts."""
         began = time.monotonic()
         python = case.python
-        answer = self._run(case) if python is None else shown(lambda: python(self))
+        try:
+            answer = self._run(case) if python is None else shown(lambda: python(self))
+        except Exception as mistake:
+            mistake.add_note(f"It was raised by the case '{key}' itself.")
+            raise
         self.answers[key] = self.without_randomness(answer, unordered=case.unordered)
         self.seconds[key] = time.monotonic() - began
         return self.answers[key]
