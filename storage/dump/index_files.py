@@ -16,7 +16,7 @@ from config.ports import Files
 from protocol.records.header import BatchHeader
 from storage.file_names import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
 from storage.producer_snapshot import decode_snapshot
-from storage.producer_state import NO_OFFSET
+from storage.producer_state import LAST_SEQUENCE, NO_OFFSET
 from storage.stored_batches import stored_batches
 from storage.transaction_index import decode_entries
 
@@ -147,10 +147,13 @@ def dump_snapshot(files: Files, path: str, write: Write) -> None:
             f"lastTimestamp: {entry.last_timestamp}"
         )
         for batch in entry.batches[:1]:
+            delta = batch.last_offset - batch.first_offset
+            # Kafka counts back from the last sequence, also where there are none and the last one is -1: a
+            # group coordinator writes the offsets of a transaction so.
+            first_sequence = (batch.last_sequence - delta) & LAST_SEQUENCE
             line += (
-                f" firstSequence: {batch.first_sequence} lastSequence: {batch.last_sequence} "
-                f"lastOffset: {batch.last_offset} offsetDelta: {batch.last_offset - batch.first_offset} "
-                f"timestamp: {batch.timestamp}"
+                f" firstSequence: {first_sequence} lastSequence: {batch.last_sequence} "
+                f"lastOffset: {batch.last_offset} offsetDelta: {delta} timestamp: {batch.timestamp}"
             )
         write(line)
 

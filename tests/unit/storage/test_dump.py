@@ -16,6 +16,8 @@ from protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProto
 from protocol.group_log.classic_groups import GroupMetadataKey, GroupMetadataValue
 from protocol.group_log.offsets import OffsetCommitKey, OffsetCommitValue
 from protocol.records.builder import BatchBuilder
+from storage.producer_snapshot import encode_snapshot
+from storage.producer_state import ProducerBatch, ProducerEntry
 from tests.support.genuine.kafka_tools import run_tool
 from tests.support.rigs.log_rig import NOW_MS, LogRig
 from tests.support.rigs.transactions import TransactionWriter
@@ -146,6 +148,21 @@ def test_the_metadata_log_and_its_snapshots(capsys: pytest.CaptureFixture[str]) 
     assert "KRaftVoters" in out
     assert '"type":"PARTITION_RECORD"' in out
     assert "KRaft bootstrap snapshot" in out
+
+
+def test_producers_without_sequences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a group coordinator is one, in the log of offsets that belong to transactions."""
+    entries = [
+        ProducerEntry(6, 0, (ProducerBatch(-1, -1, 10, 10, NOW_MS),), NOW_MS, 0),
+        ProducerEntry(7, 1, (ProducerBatch(-1, -1, 11, 14, NOW_MS),), NOW_MS, 0, 11),
+        ProducerEntry(8, 2, (ProducerBatch(2147483646, 1, 15, 18, NOW_MS),), NOW_MS),
+    ]
+    file = tmp_path / "__consumer_offsets-0" / "00000000000000000019.snapshot"
+    file.parent.mkdir()
+    file.write_bytes(encode_snapshot(entries))
+    out = compare(capsys, [file])
+    first = [line.partition("firstSequence: ")[2].split()[0] for line in out.splitlines()[1:]]
+    assert first == ["2147483647", "2147483644", "2147483646"]
 
 
 def test_damage_is_shown(logs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
