@@ -17,6 +17,7 @@ from protocol.messages.describe_transactions import DescribeTransactionsRequest,
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.cluster.conftest import NewCluster
 from tests.support.brokers.cluster import FAST, OURS, Cluster
+from tests.support.clients.ledger_load import finish
 from tests.support.clients.librdkafka import until
 from tests.support.clients.spread import create_placed
 from tests.support.clients.wire_client import WireClient
@@ -69,27 +70,6 @@ def write(sender: Producer, values: Iterable[str]) -> None:
     for value in values:
         for partition in range(2):
             sender.produce(TOPIC, value, partition=partition)
-
-
-def finish(sender: Producer, *, commit: bool) -> bool:
-    """Whether the transaction is committed. What can be tried again is tried again; what only an abort can
-    help is aborted."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            if commit:
-                sender.commit_transaction(30)
-            else:
-                sender.flush(30)  # librdkafka fails when it aborts before its partitions were added
-                sender.abort_transaction(30)
-            return commit
-        except KafkaException as problem:
-            error = problem.args[0]
-            if error.txn_requires_abort():
-                commit = False
-            elif not error.retriable():
-                raise
-    raise AssertionError("the transaction did not end")
 
 
 def committed(cluster: Cluster, partition: int) -> list[str]:

@@ -1,7 +1,8 @@
 """One directory, used by Apache Kafka and by us in turns: nothing is lost, nobody complains.
 
 Each broker is stopped or killed; the other one opens the directory as it lies there, shows its clients all
-that the first one showed, goes on writing, and hands it back.
+that the first one showed, goes on writing, and hands it back. Each leaves a transaction open, with a producer
+that lives on: the other one aborts it for the next producer of the same transactional id, and fences the old.
 """
 
 from __future__ import annotations
@@ -12,12 +13,20 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+from confluent_kafka import KafkaException, Producer
 
 from tests.conftest import AnyBroker
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.brokers.left_files import check_left_files
 from tests.support.clients import mixed_load
-from tests.support.clients.mixed_load import State, check_same, look, transactions, work
+from tests.support.clients.mixed_load import (
+    State,
+    check_open_ended,
+    check_same,
+    look,
+    transactions,
+    work,
+)
 from tests.support.genuine.genuine_kafka import NO_FEATURES, GenuineKafka
 from tests.support.genuine.tool_server import ToolServer
 
@@ -48,8 +57,16 @@ HARMLESS: Final = re.compile(
 """What either says at a start and a stop, on directories of its own too, and on a busy machine."""
 
 
+class Turn(NamedTuple):
+    """What is left of one broker's turn."""
+
+    seen: State
+    left_open: Producer
+    """With a transaction."""
+
+
 class Pair(NamedTuple):
-    """Two brokers on one directory; never both at a time."""
+    """Two brokers on one directory and one address; never both at a time."""
 
     kafka: GenuineKafka
     ours: BarnabasProcess
@@ -58,6 +75,8 @@ class Pair(NamedTuple):
     def check_files(self) -> None:
         found = check_left_files(self.tools, self.kafka.data, compacted=mixed_load.COMPACTED)
         assert min(found.values()) > 0, f"files of each kind: {found}"
+        written = [log for log in self.kafka.data.glob("__transaction_state-*/*.log") if log.stat().st_size]
+        assert written, "the log of the transaction coordinator was among them"
 
 
 @pytest.fixture
@@ -65,7 +84,7 @@ def pair(tmp_path: Path, tool_server: ToolServer) -> Iterator[Pair]:
     kafka = GenuineKafka(tmp_path / "data", SETTINGS)
     kafka.features = NO_FEATURES
     kafka.log_file = tmp_path / "kafka.log"
-    ours = BarnabasProcess(tmp_path / "data", {"node.id": "1", **SETTINGS})
+    ours = BarnabasProcess(tmp_path / "data", kafka.properties)
     ours.log_file = tmp_path / "ours.log"
     yield Pair(kafka, ours, tool_server)
     kafka.kill()
@@ -87,7 +106,7 @@ def console(pair: Pair, broker: AnyBroker, isolation: str) -> int:
     return len(read.lines)
 
 
-def turn(pair: Pair, broker: AnyBroker, before: State | None, seed: int, end: str) -> State:
+def turn(broker: AnyBroker, before: Turn | None, seed: int, end: str) -> Turn:
     """One broker's turn: it shows what was there, takes more, and ends. What clients saw last."""
     broker.start()
     address = broker.bootstrap_servers
@@ -95,32 +114,34 @@ def turn(pair: Pair, broker: AnyBroker, before: State | None, seed: int, end: st
         mixed_load.make_topics(address)
         mixed_load.alter_configs(address)
     else:
-        check_same(before, look(address))
+        check_same(before.seen, look(address))
     work(address, seed)
-    if broker is pair.kafka:
-        transactions(address, seed)
+    left_open = transactions(address, seed)
+    if before is not None:
+        require_fenced(before.left_open)
     after = look(address)
+    assert len(after.committed["ledger-1"]) < len(after.uncommitted["ledger-1"])
+    if before is not None:
+        check_open_ended(before.seen, after)
     (broker.stop if end == "stop" else broker.kill)()
-    return after
+    return Turn(after, left_open)
 
 
-def state_files(data: Path) -> dict[str, bytes]:
-    return {
-        str(file.relative_to(data)): file.read_bytes() for file in data.glob("__transaction_state-*/*.log")
-    }
+def require_fenced(producer: Producer) -> None:
+    """It has lived through the change of the broker, and its transactional id is another producer's."""
+    with pytest.raises(KafkaException) as refused:
+        producer.commit_transaction(60)
+    told = refused.value.args[0]
+    assert (told.name(), told.fatal()) == ("_FENCED", True)
 
 
 def test_from_kafka_to_us_and_back(pair: Pair) -> None:
     kafka, ours = pair.kafka, pair.ours
-    seen = turn(pair, kafka, None, 1, "stop")
-    assert len(seen.committed["ledger-1"]) < len(seen.uncommitted["ledger-1"])
+    last = turn(kafka, None, 1, "stop")
     pair.check_files()
-    kept = state_files(kafka.data)
-    assert any(kept.values())
-    seen = turn(pair, ours, seen, 2, "kill")
-    assert state_files(kafka.data) == kept, "the coordinator that is not here finds its records as they were"
-    seen = turn(pair, kafka, seen, 3, "kill")
-    seen = turn(pair, ours, seen, 4, "stop")
+    last = turn(ours, last, 2, "kill")
+    last = turn(kafka, last, 3, "kill")
+    seen = turn(ours, last, 4, "stop").seen
     pair.check_files()
     kafka.start()
     check_same(seen, look(kafka.bootstrap_servers))
@@ -135,10 +156,11 @@ def test_from_kafka_to_us_and_back(pair: Pair) -> None:
 
 def test_from_us_to_kafka_and_back(pair: Pair) -> None:
     kafka, ours = pair.kafka, pair.ours
-    seen = turn(pair, ours, None, 1, "stop")
-    seen = turn(pair, kafka, seen, 2, "kill")
-    seen = turn(pair, ours, seen, 3, "kill")
-    seen = turn(pair, kafka, seen, 4, "stop")
+    last = turn(ours, None, 1, "stop")
+    pair.check_files()
+    last = turn(kafka, last, 2, "kill")
+    last = turn(ours, last, 3, "kill")
+    seen = turn(kafka, last, 4, "stop").seen
     pair.check_files()
     ours.start()
     check_same(seen, look(ours.bootstrap_servers))

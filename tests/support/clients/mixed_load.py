@@ -87,8 +87,7 @@ def alter_configs(address: str) -> None:
 
 
 def work(address: str, seed: int) -> None:
-    """One turn of the load; every broker that takes part does one. Without transactions: not every broker
-    has their coordinator."""
+    """One turn of the load, all but its `transactions`."""
     random_source = random.Random(seed)
     for index, codec in enumerate(CODECS):
         values = [f"{seed} {codec} {number} " * random_source.randint(1, 60) for number in range(30)]
@@ -110,13 +109,12 @@ def work(address: str, seed: int) -> None:
         )  # fmt: skip
 
 
-def transactions(address: str, seed: int) -> None:
-    """Committed and aborted ones through each other, offsets of a group in some; one that stays open."""
+def transactions(address: str, seed: int) -> Producer:
+    """Committed and aborted ones through each other, offsets of a group in some; then one that stays open,
+    as long as this producer is kept and nobody else takes its transactional id."""
     random_source = random.Random(seed)
-    writers = [
-        Producer(settings(address, transactional_id=f"writer{n}", transaction_timeout_ms=OPEN_TRANSACTION_MS))
-        for n in range(3)
-    ]
+    shared = {**settings(address, transaction_timeout_ms=OPEN_TRANSACTION_MS), "log_level": 0}
+    writers = [Producer({**shared, "transactional.id": f"writer{n}"}) for n in range(3)]
     for writer in writers:
         writer.init_transactions(60)
     reader = Consumer(settings(address, group_id="movers"))
@@ -140,6 +138,7 @@ def transactions(address: str, seed: int) -> None:
     for number in range(20):
         left_open.produce("ledger", f"{seed} open {number}", partition=1)
     assert left_open.flush(30) == 0
+    return left_open
 
 
 def read_all(
@@ -258,6 +257,15 @@ def check_same(before: State, after: State) -> None:
     for name, (low, high) in before.watermarks.items():
         assert after.watermarks[name][1] == high, name
         assert after.watermarks[name][0] >= low, name
+
+
+def check_open_ended(before: State, after: State) -> None:
+    """What the former broker left open is aborted since a producer of this one has its transactional id:
+    who reads committed records goes on behind it, and never sees it."""
+    left_open = [record[0] for record in before.uncommitted["ledger-1"] if b" open " in (record[3] or b"")]
+    was, is_ = ([record[0] for record in each.committed["ledger-1"]] for each in (before, after))
+    assert was[-1] < left_open[-1] < is_[-1]
+    assert not set(left_open) & set(is_)
 
 
 def _check_records(where: str, was: list[Seen], is_: list[Seen]) -> None:
