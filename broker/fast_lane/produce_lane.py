@@ -282,7 +282,7 @@ class ProduceLane:
         correlation_ids, batches = run
         partition, waiting = plain.partition, connection.waiting
         is_replicated = partition.is_alone or not plain.acks_all
-        if self._appends.failing or not (is_replicated or _may_be_replicated(partition)):
+        if partition in self._appends.failing or not (is_replicated or _may_be_replicated(partition)):
             return at
         is_awaited = waiting or not is_replicated
         if is_awaited:

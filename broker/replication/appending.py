@@ -44,8 +44,8 @@ class PartitionAppends:
         self._watched = watched
         self._suspect = suspect
         self.failing: dict[Partition, None] = {}
-        """The partitions whose last append met a disk error; only the next append shows whether the disk
-        works again. The error is logged when it begins and when it ends."""
+        """The partitions that this broker leads and whose last append met a disk error; only the next append
+        shows whether the disk works again. The error is logged when it begins and when it ends."""
 
     def append(
         self,
@@ -157,11 +157,12 @@ class PartitionAppends:
         return result
 
     def forget(self, partition: Partition) -> None:
-        """Forgets the partition, because it is not hosted here any more."""
+        """Forgets the partition, because this broker does not lead it any more: it appends nothing that could
+        show whether the disk works again."""
         self.failing.pop(partition, None)
 
     def _disk_failed(self, partition: Partition, error: LogStorageError) -> AppendRefused:
-        if partition not in self.failing:
+        if partition.is_leader and partition not in self.failing:  # a helper thread may fail after it has led
             self.failing[partition] = None
             LOG.error("Appends to %r fail, producers get KAFKA_STORAGE_ERROR: %s", partition, error)
         self._suspect(partition.log.directory, error.__cause__)

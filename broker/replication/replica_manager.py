@@ -313,6 +313,8 @@ class ReplicaManager:
                     self._followers.partition_gone(partition)
                 elif moved:
                     self._followers.partition_moved(partition)
+            if moved and not partition.is_leader:
+                self.appends.forget(partition)
             if moved and (led or partition.is_leader):
                 changes.append(LeaderChange(topic, index, entry.leader_epoch, partition.is_leader))
 

@@ -264,6 +264,25 @@ def test_after_a_change_the_lane_is_taken_again() -> None:
         assert world.taken_by_lane == taken + 3
 
 
+def test_a_partition_whose_disk_fails_keeps_no_other_from_the_lane() -> None:
+    world = ProduceWorld(fast=True)
+    world.topic("t", 2)
+    for index in (0, 1):
+        world.warm("t", index=index)
+
+    def taken(index: int) -> int:
+        before = world.taken_by_lane
+        world.send(world.request("t", bytes(world.rig.batch()), index=index) * 2)
+        return world.taken_by_lane - before
+
+    world.files.faults.append(Fault("write", count=10**6, path_part="/t-1."))
+    assert [taken(index) for index in (1, 0, 1, 0)] == [0, 2, 0, 2]
+    world.files.faults.clear()
+    assert taken(1) == 1, "the long way tells in the log that the disk works again"
+    assert taken(1) == 2
+    assert not world.rig.replicas.appends.failing
+
+
 def test_each_image_bumps_the_epoch() -> None:
     epoch = LaneEpoch()
     cache = MetadataCache(random_source=CountingRandomSource(), lane_epoch=epoch)

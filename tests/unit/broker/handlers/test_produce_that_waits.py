@@ -11,6 +11,8 @@ from protocol.messages.produce import ProduceResponse
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.records.header import read_header
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
+from storage.faulty_files import Fault, FaultyFiles
+from storage.memory_files import MemoryFiles
 from storage.waiting_append import WaitingAppend
 from tests.support.rigs.handler_rig import committed, topic_id
 from tests.support.rigs.waiting_rig import WaitingRig
@@ -119,6 +121,19 @@ def test_a_topic_is_deleted_while_a_batch_waits(rig: WaitingRig) -> None:
     assert not pending.done
     rig.run()
     assert codes(pending.response) == [("synced", ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+
+
+def test_a_write_that_fails_after_the_topic_was_deleted_is_kept_nowhere() -> None:
+    files = FaultyFiles(MemoryFiles())
+    rig = WaitingRig(files=files)
+    made = rig.topic("synced", flush_messages="1")
+    pending = rig.produce(("synced", rig.batch()))
+    rig.timers.run_soon()
+    rig.remove_topic(made)
+    files.faults.append(Fault("write", path_part=".log"))
+    rig.run()
+    assert codes(pending.response) == [("synced", ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+    assert not rig.replicas.appends.failing
 
 
 def test_coordinators_wait_in_the_same_line(rig: WaitingRig) -> None:

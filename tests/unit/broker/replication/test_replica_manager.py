@@ -386,6 +386,19 @@ def test_a_failing_disk_is_reported_once_and_so_is_its_recovery(caplog: pytest.L
     assert "work again" in told[1]
 
 
+@pytest.mark.parametrize("leader", [-1, 2])
+def test_who_leads_no_longer_does_not_wait_for_the_disk_to_work_again(leader: int) -> None:
+    files = FaultyFiles(MemoryFiles())
+    rig = HandlerRig(files=files)
+    made = rig.topic("t", replicas=(1, 2))
+    files.faults.append(Fault("write", error=errno.ENOSPC))
+    with pytest.raises(AppendRefused, match="KAFKA_STORAGE_ERROR"):
+        rig.write("t")
+    assert list(rig.replicas.appends.failing) == [rig.replicas.by_name["t", 0]]
+    rig.apply(PartitionChangeRecord(partition_id=0, topic_id=made, leader=leader))
+    assert not rig.replicas.appends.failing
+
+
 def test_requests_leave_nothing_for_the_collector() -> None:
     """The hot path makes no cycles: with the collector off nothing piles up."""
     rig = HandlerRig()
