@@ -121,8 +121,8 @@ WAITING_PRODUCE_BYTES: Final = 1 * MIB
 the walk of a large one or for a helper thread, have so many bytes together."""
 
 LANE_REQUESTS_REMEMBERED: Final = 64
-"""Requests of one connection and API whose bytes are remembered for the fast lane; others take the long
-way."""
+"""Requests of one connection and API whose bytes are remembered for the fast lane, those of all its fetch
+sessions together; others take the long way."""
 
 LANE_SHAPES: Final = 8
 """Layouts among them: they are tried one after the other with each request."""

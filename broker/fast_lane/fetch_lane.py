@@ -287,10 +287,12 @@ class FetchLanes:
             return
         key, before, rest = parts
         head = bytes(frame[:4])
-        known = lane.remembered.known(head, key)
+        remembered = lane.remembered
+        known = remembered.known(head, key)
         if not isinstance(known, PlainSession):
+            remembered.give_back(self._places_of_closed)
             known = PlainSession(session.id, request.isolation_level)
-            if not lane.remembered.add(head, key, "i", known):
+            if not remembered.add(head, key, "i", known):
                 return
         if rest is None:
             known.none = before
@@ -301,11 +303,18 @@ class FetchLanes:
         if wanted is None or wanted.partition is None:
             return
         params = params_of(request, route.version, CONSUMER, self._fetches.max_bytes)
-        known.add(
-            PlainFetch(
-                route, context, params, wanted, wanted.partition, AnswerFrame(route, response), before, rest
-            )
+        plain = PlainFetch(
+            route, context, params, wanted, wanted.partition, AnswerFrame(route, response), before, rest
         )
+        places = known.places
+        known.add(plain, is_full=remembered.is_full)
+        remembered.take_places(known.places - places)
+
+    def _places_of_closed(self, known: _Remembered) -> int:
+        """The places that a session takes which was closed; 0 for all else."""
+        if isinstance(known, PlainFetch) or self._fetches.sessions.get(known.id) is not None:
+            return 0
+        return known.places
 
 
 def _is_plain(version: int, request: FetchRequest, response: FetchResponse) -> bool:

@@ -25,7 +25,7 @@ from broker.fast_lane.remembered import BEFORE_KEY_BYTES, CLIENT_ID_LENGTH
 from broker.replication.fetch_sessions import FetchSession, WantedPartition
 from broker.replication.partition import Partition
 from broker.replication.reading import FetchParams, aborted_transactions, fetch_records
-from config.limits import LANE_KEY_BYTES, LANE_REQUESTS_REMEMBERED
+from config.limits import LANE_KEY_BYTES
 from protocol.codec.compiler import encoder
 from protocol.codec.writing import uvarint_bytes
 from protocol.errors import invariant
@@ -217,14 +217,18 @@ class PlainSession:
         self._before_bytes = self._rest_bytes = 0
         self._unpack: Callable[[memoryview, int], tuple[Any, ...]] | None = None
 
-    def add(self, plain: PlainFetch) -> None:
-        """Remembers a request that names a partition; in the place of all others, if there is none left for
-        it."""
+    @property
+    def places(self) -> int:
+        """How many requests are remembered; one is counted in any case."""
+        return max(1, len(self.named))
+
+    def add(self, plain: PlainFetch, *, is_full: bool) -> None:
+        """Remembers a request that names a partition. is_full: there is no place for one more; then it takes
+        that of all others of this session."""
         before_bytes, rest_bytes = len(plain.before), len(plain.rest)
-        if (
-            (before_bytes, rest_bytes) != (self._before_bytes, self._rest_bytes)
-            or len(self.named) >= LANE_REQUESTS_REMEMBERED
-        ):  # fmt: skip
+        if (before_bytes, rest_bytes) != (self._before_bytes, self._rest_bytes) or (
+            is_full and plain.before not in self.named
+        ):
             self.named.clear()
             self._before_bytes, self._rest_bytes = before_bytes, rest_bytes
             self._unpack = Struct(f">{before_bytes}sq{rest_bytes}s").unpack_from

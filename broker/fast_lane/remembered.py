@@ -56,7 +56,10 @@ class Shape(Generic[E]):
 
 
 class RememberedRequests(Generic[E]):
-    """What one connection remembers of one API, for one epoch of the lane."""
+    """What one connection remembers of one API, for one epoch of the lane.
+
+    Each thing that is remembered takes the place of one request, and of more where `take_places` says so.
+    """
 
     __slots__ = ("_count", "_epoch", "_is_crowded", "_number", "_shapes", "_turned_away")
 
@@ -119,6 +122,22 @@ class RememberedRequests(Generic[E]):
         self._count += key not in shape.known
         shape.known[key] = remembered
         return True
+
+    @property
+    def is_full(self) -> bool:
+        return self._count >= LANE_REQUESTS_REMEMBERED
+
+    def take_places(self, count: int) -> None:
+        """Notes that something that is remembered stands for so many requests more; fewer, if negative."""
+        self._count += count
+
+    def give_back(self, unused: Callable[[E], int]) -> None:
+        """Forgets what is of no more use. unused: the requests that it stands for; 0 for what is in use."""
+        for shape in self._shapes:
+            for key, known in list(shape.known.items()):
+                if places := unused(known):
+                    del shape.known[key]
+                    self._count -= places
 
     def _shape(self, head: bytes, key_bytes: int, more: str) -> Shape[E] | None:
         for shape in self._shapes:

@@ -12,10 +12,14 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from broker.fast_lane.epoch import LaneEpoch
+from broker.fast_lane.fetch_lane import FetchLane
+from broker.fast_lane.plain_fetches import PlainSession
 from broker.replication.replica_selector import RackAwareReplicaSelector
+from config.limits import LANE_REQUESTS_REMEMBERED
 from protocol.errors import ErrorCode
 from protocol.framing import decode_response
 from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.registry import ApiKey
 from storage.faulty_files import Fault
 from tests.support.rigs.fetch_world import FetchWorld
 
@@ -265,6 +269,36 @@ def test_a_session_whose_isolation_level_changes_takes_the_long_way() -> None:
         told[is_fast] = world.received()
     assert [len(each.partitions) for each in last_of(told[False], 13).responses] == [2]
     assert told[True] == told[False]
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_connection_remembers_so_many_requests_in_all_its_sessions_together(is_closed: bool) -> None:
+    world = world_with_records()
+    for sessions in range(1, 5 if is_closed else 3):
+        session_id = open_session(world, world.asked("t", 0))
+        for epoch in range(1, 62):
+            before = world.taken
+            named_epoch = -min(epoch, 60)
+            asked = world.asked("t", 1, current_leader_epoch=named_epoch)
+            world.send(world.request(asked, version=13, session_id=session_id, session_epoch=epoch))
+            assert world.taken - before == (epoch == 61), "each is another one, but for the last"
+            remembered = remembered_sessions(world)
+            requests = sum(len(each.named) for each in remembered)
+            assert len(fetch_lane(world).remembered) == requests <= LANE_REQUESTS_REMEMBERED
+            assert len(remembered) == (1 if is_closed else sessions)
+        if is_closed:
+            world.rig.sessions.close(session_id)
+
+
+def fetch_lane(world: FetchWorld) -> FetchLane:
+    lane = world.connections[0].fast_lane(ApiKey.FETCH)
+    assert isinstance(lane, FetchLane)
+    return lane
+
+
+def remembered_sessions(world: FetchWorld) -> list[PlainSession]:
+    remembered = [known for shape in fetch_lane(world).remembered._shapes for known in shape.known.values()]
+    return [known for known in remembered if isinstance(known, PlainSession)]
 
 
 # Hostile bytes.

@@ -104,3 +104,19 @@ def test_there_are_few_layouts_at_a_time() -> None:
         pass
     assert remembered.add(HEAD, b"k" * 20, "i", "one more")
     assert len(remembered) == 1
+
+
+def test_what_stands_for_several_requests_takes_their_places_until_it_is_given_back() -> None:
+    remembered: RememberedRequests[str] = RememberedRequests(LaneEpoch())
+    assert remembered.add(HEAD, b"topic-a", "i", "a")
+    assert remembered.add(HEAD, b"topic-b", "i", "b")
+    remembered.take_places(LANE_REQUESTS_REMEMBERED - 3)
+    assert not remembered.is_full
+    assert remembered.add(HEAD, b"topic-c", "i", "c")
+    assert remembered.is_full
+    assert not remembered.add(HEAD, b"topic-d", "i", "d")
+    remembered.give_back(lambda each: LANE_REQUESTS_REMEMBERED - 2 if each == "a" else 0)
+    assert len(remembered) == 2
+    assert found(remembered, frame(b"topic-a")) is None
+    assert found(remembered, frame(b"topic-b")) == "b"
+    assert remembered.add(HEAD, b"topic-d", "i", "d")
