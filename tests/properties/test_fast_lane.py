@@ -88,6 +88,7 @@ class Talk:
     """One conversation, with the broker that has the lane and the one that has not."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.told: list[str] = []
         self.slow = ProduceWorld(fast=False, connections=CONNECTIONS)
@@ -298,6 +299,7 @@ class Talk:
             assert fast.sent == slow.sent
             assert fast.closed == slow.closed
         assert self.fast.counted() == self.slow.counted()
+        assert not self.slow.dispatcher.metrics.failures, "something is our fault, with the lane or without"
 
     def compare_files(self) -> None:
         assert self.fast.content() == self.slow.content()
@@ -318,16 +320,15 @@ def _follower_fetches(world: ProduceWorld, part: float) -> None:
         partition.follower_fetched(2, log.high_watermark + int(behind * part), now_ms=now_ms)
 
 
-def hold(seed: int) -> tuple[int, int]:
+def hold(talk: Talk) -> tuple[int, int]:
     """One conversation; how many requests there were, and how many the lane took."""
-    talk = Talk(seed)
     try:
         for number in range(STEPS):
             talk.step()
             if number % 8 == 0:
                 talk.compare_files()
     except AssertionError as error:
-        raise AssertionError(f"seed {seed}: " + "; ".join(talk.told[-12:])) from error
+        raise AssertionError(f"seed {talk.seed}: " + "; ".join(talk.told[-12:])) from error
     requests = sum(each.requests for each in talk.fast.dispatcher.metrics.all_counts())
     return requests, talk.fast.taken_by_lane
 
@@ -343,7 +344,7 @@ def _nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_lane_changes_nothing() -> None:
     requests = taken = 0
     for seed in range(FIRST, FIRST + CONVERSATIONS):
-        found = hold(seed)
+        found = hold(Talk(seed))
         requests += found[0]
         taken += found[1]
     print(f"seeds {FIRST} to {FIRST + CONVERSATIONS - 1}: {requests} requests, {taken} on the lane")
@@ -456,8 +457,11 @@ def test_a_fault_in_the_lane_is_noticed(name: str, monkeypatch: pytest.MonkeyPat
     where, attribute, instead = MUTANTS[name]
     monkeypatch.setattr(where, attribute, instead)
     for seed in range(FOR_A_MUTANT):
+        talk = Talk(seed)
         try:
-            hold(seed)
-        except Exception:
+            hold(talk)
+        except AssertionError:
+            slow, fast = (world.dispatcher.metrics.failures for world in talk.worlds)
+            assert fast == slow, "what is put in its place raises, which would be noticed whatever it does"
             return
     pytest.fail(f"{FOR_A_MUTANT} conversations have not noticed that {name}")

@@ -15,24 +15,33 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from random import Random
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, Literal, NamedTuple
 
 import pytest
 
+from broker.fast_lane import plain_fetches
+from broker.fast_lane.fetch_lane import FetchLane
+from broker.fast_lane.plain_fetches import PlainFetch, PlainSession
+from broker.replication.fetch_sessions import FetchSession
 from protocol.errors import ProtocolError
 from protocol.framing import decode_response
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from storage.faulty_files import Fault
+from storage.slices import LogSlice
 from tests.support.rigs.fetch_world import FetchWorld
 
 CONVERSATIONS: Final = int(os.environ.get("BARNABAS_LANE_SEEDS", "1000"))
 FIRST: Final = int(os.environ.get("BARNABAS_LANE_FIRST_SEED", "0"))
 AT_A_TIME: Final = 50
+FOR_A_MUTANT: Final = 150
 STEPS: Final = 40
 CONNECTIONS: Final = 2
 VERSIONS: Final = (4, 5, 7, 9, 11, 12, 12, 13, 15, 16, 17, 17, 17, 18)
 TOPICS: Final = (("t", 3), ("another", 1))
+PRODUCERS: Final = (0, 1)
 SHORT_SEGMENTS: Final[dict[str, Any]] = {"segment.ms": "100", "index.interval.bytes": "100"}
 
 
@@ -44,6 +53,9 @@ class Reader:
     isolation_level: int
     uses_session: bool
     max_bytes: int
+    min_bytes: int
+    hesitation: float
+    """How often it changes its isolation level."""
     session_id: int = 0
     epoch: int = 0
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -59,8 +71,6 @@ class Talk:
         self.told: list[str] = []
         self.slow = FetchWorld(fast=False, connections=CONNECTIONS)
         self.fast = FetchWorld(fast=True, connections=CONNECTIONS)
-        self.sequences: dict[tuple[str, int, int], int] = {}
-        self.undecided: set[tuple[str, int, int]] = set()
         self.is_calm = seed % 2 == 0
         """Consumers do hardly anything but to go on reading."""
         self.correlation_id = 0
@@ -71,7 +81,13 @@ class Talk:
         for _ in range(60):
             self.append()
             if self.random.random() < 0.2:
+                self.hold_transaction()
+            if self.random.random() < 0.2:
                 self.both("50 ms go by", lambda world: world.advance(50))
+        for name, partitions in TOPICS:
+            for index, producer_id in product(range(partitions), PRODUCERS):
+                if self.next_sequence(name, index, producer_id)[1]:
+                    self.decide(name, index, producer_id)
 
     def reader(self) -> Reader:
         random = self.random
@@ -81,6 +97,8 @@ class Talk:
             random.choice((0, 0, 0, 1)),
             version >= 7 and random.random() < 0.6,
             random.choice((1, 1, 100, 200, 500, 4000)),
+            random.choice((1, 1, 1, 600)),
+            random.choice((0, 0, 0, 0.3)),
         )
 
     def both(self, what: str, step: Callable[[FetchWorld], object]) -> None:
@@ -93,6 +111,7 @@ class Talk:
             assert fast == slow, self.story()
             self.learn(number, slow)
         assert self.fast.state() == self.slow.state(), self.story()
+        assert not self.slow.dispatcher.metrics.failures, self.story()
 
     def story(self) -> str:
         return "\n".join(self.told[-60:])
@@ -162,23 +181,33 @@ class Talk:
         partition = self.slow.rig.replicas.by_name.get((name, index))
         return partition is not None and partition.is_leader
 
+    def next_sequence(self, name: str, index: int, producer_id: int) -> tuple[int, bool]:
+        """That of a producer's next batch, and whether a transaction is open. The log knows, since a change
+        that a request has brought may have come late, or twice."""
+        entry = self.slow.rig.log(name, index).producer_state.get(producer_id)
+        if entry is None or not entry.batches:
+            return 0, False
+        return entry.batches[-1].last_sequence + 1, entry.has_open_transaction(0)
+
     def hold_transaction(self) -> None:
-        (name, index), producer_id = self.somewhere(), self.random.randrange(2)
+        (name, index), producer_id = self.somewhere(), self.random.choice(PRODUCERS)
         if not self.is_led(name, index):
             return
-        key = (name, index, producer_id)
-        if key in self.undecided and self.random.random() < 0.6:
-            commit = self.random.random() < 0.5
-            self.undecided.remove(key)
-            self.both(
-                f"{'commit' if commit else 'abort'} {key}",
-                lambda world: world.decide(name, index, producer_id, commit=commit),
-            )
+        sequence, is_open = self.next_sequence(name, index, producer_id)
+        if is_open and self.random.random() < 0.6:
+            self.decide(name, index, producer_id)
             return
-        self.undecided.add(key)
-        sequence = self.sequences.get(key, 0)
-        self.sequences[key] = sequence + 1
-        self.both(f"a record of {key}", lambda world: world.write_open(name, index, producer_id, sequence))
+        self.both(
+            f"a record of {producer_id} in {name}-{index}",
+            lambda world: world.write_open(name, index, producer_id, sequence),
+        )
+
+    def decide(self, name: str, index: int, producer_id: int) -> None:
+        commit = self.random.random() < 0.5
+        self.both(
+            f"{'commit' if commit else 'abort'} {producer_id} in {name}-{index}",
+            lambda world: world.decide(name, index, producer_id, commit=commit),
+        )
 
     def change(self) -> tuple[str, Callable[[FetchWorld], object]]:
         """Something that could alter an answer."""
@@ -187,8 +216,6 @@ class Talk:
         led = self.is_led(name, index)
         kind = random.randrange(9)
         if kind == 0:
-            self.sequences = {key: each for key, each in self.sequences.items() if key[0] != name}
-            self.undecided = {key for key in self.undecided if key[0] != name}
             return f"make {name} anew", lambda world: made_anew(world, name)
         if kind == 1:
             return f"deny {name}", lambda world: world.deny(name)
@@ -234,11 +261,14 @@ class Talk:
     def frame(self, reader: Reader) -> bytes:
         random = self.random
         self.correlation_id += 1
+        if random.random() < reader.hesitation:
+            reader.isolation_level ^= 1
         session_id, epoch = (reader.session_id, reader.epoch) if reader.uses_session else (0, -1)
         fields: dict[str, Any] = {
             "session_id": session_id,
             "session_epoch": epoch,
             "isolation_level": reader.isolation_level,
+            "min_bytes": reader.min_bytes,
             "max_bytes": 300 if random.random() < 0.03 else 2000,
         }
         wanted = self.wanted(reader)
@@ -264,7 +294,7 @@ class Talk:
         random = self.random
         count = random.choice((1, 1, 1, 1, 2, 3)) if not reader.offsets or random.random() < 0.1 else 0
         if self.is_calm:
-            count = not reader.offsets
+            count = 0 if reader.offsets else random.choice((1, 2))
         for _ in range(count):
             reader.offsets.setdefault(self.somewhere(), 0)
         keys = list(reader.offsets)
@@ -331,3 +361,92 @@ def test_the_same_is_answered_with_the_lane_and_without(first: int) -> None:
         served += talk.fast.served
         assert talk.slow.taken == 0
     assert taken * 10 > taken + served, "the lane has hardly anything to do in these conversations"
+
+
+class _AsOne:
+    """The active partitions of a session, counted as one, however many they are."""
+
+    def __init__(self, active: dict[Any, Any]) -> None:
+        self._active = active
+
+    def __len__(self) -> int:
+        return min(1, len(self._active))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._active
+
+    def __setitem__(self, key: Any, wanted: Any) -> None:
+        self._active[key] = wanted
+
+    def values(self) -> list[Any]:
+        return list(self._active.values())[:1]
+
+
+def _find_whatever_others_tell(
+    self: PlainSession, session: FetchSession, view: memoryview, at: int, end: int
+) -> PlainFetch | None:
+    like: Any = SimpleNamespace(wanted=session.wanted, active=_AsOne(session.active))
+    return _FIND(self, like, view, at, end)
+
+
+class _AnyLevel:
+    """Equal to every isolation level."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = object.__hash__
+
+
+def _take_untold(self: FetchLane, *arguments: Any) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FetchSession, "told_records", lambda *_: None)
+        return _TAKE_OF_SESSION(self, *arguments)
+
+
+def _read_however_few(self: PlainFetch) -> LogSlice | Literal[False] | None:
+    self._least_bytes = min(self._least_bytes, 1)
+    return _READ(self)
+
+
+_FIND: Final = PlainSession.find
+_TAKE_OF_SESSION: Final = FetchLane._take_of_session
+_READ: Final = PlainFetch.read
+
+
+class Mutant(NamedTuple):
+    """A fault in the lane: what is put in the place of what."""
+
+    where: object
+    name: str
+    instead: object
+
+
+MUTANTS: Final = {
+    "others may have something to tell": Mutant(PlainSession, "find", _find_whatever_others_tell),
+    "another isolation level may show more": Mutant(
+        PlainSession, "isolation_level", property(lambda self: _AnyLevel(), lambda self, level: None)
+    ),
+    "a session was told of records": Mutant(FetchLane, "_take_of_session", _take_untold),
+    "there are fewer bytes than are wanted": Mutant(PlainFetch, "read", _read_however_few),
+    "transactions were aborted": Mutant(plain_fetches, "aborted_transactions", lambda *_: []),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_lane_that_does_not_know_it_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    where, attribute, instead = MUTANTS[name]
+    monkeypatch.setattr(where, attribute, instead)
+    for seed in range(FOR_A_MUTANT):
+        talk = Talk(seed)
+        try:
+            for _ in range(STEPS):
+                talk.step()
+        except AssertionError:
+            slow, fast = (world.dispatcher.metrics.failures for world in (talk.slow, talk.fast))
+            assert fast == slow, "what raises would be noticed anyway"
+            return
+    pytest.fail(f"{FOR_A_MUTANT} conversations have not noticed a lane that does not know that {name}")

@@ -166,6 +166,7 @@ class FetchWorld(RequestWorld):
                 (
                     session.id,
                     session.epoch,
+                    session.isolation_level,
                     session.last_used_ms,
                     session.waiting is not None,
                     list(session.active),
