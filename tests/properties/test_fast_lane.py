@@ -4,8 +4,9 @@ A conversation is a row of reads of several connections, each with some Produce 
 ones and half ones, and of changes in the cluster between the reads. It is held with two brokers at once, one
 of which has the lane. After each step all that they sent and counted is compared, and now and then the files.
 
-In every third conversation the partitions have followers, so acks=all waits; what a follower fetches is
-played by hand between the reads.
+A producer writes to one partition, to two, or to eight by turns; in every tenth conversation eight are more
+than a connection remembers. In every third conversation the partitions have followers, so acks=all waits;
+what a follower fetches is played by hand between the reads.
 
 `BARNABAS_LANE_SEEDS=N` holds N conversations instead.
 """
@@ -15,15 +16,19 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
 from random import Random
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from broker.dispatch.dispatcher import Dispatcher
-from broker.fast_lane import produce_lane, waiting_produce
+from broker.fast_lane import produce_lane, remembered, waiting_produce
 from broker.fast_lane.epoch import LaneEpoch
+from broker.fast_lane.produce_lane import PlainProduce, ProduceLane
 from broker.fast_lane.waiting_produce import RememberedAnswer
 from broker.metrics.requests import RequestCounts
 from broker.network.connection import Connection
@@ -46,6 +51,10 @@ CONVERSATIONS: Final = int(os.environ.get("BARNABAS_LANE_SEEDS", "600"))
 FOR_A_MUTANT: Final = 180
 FIRST: Final = int(os.environ.get("BARNABAS_LANE_FIRST_SEED", "0"))
 STEPS: Final = 25
+MANY: Final = 8
+"""Partitions to which a producer may write."""
+REMEMBERED: Final = 4
+"""Requests that a connection remembers in every tenth conversation."""
 CONNECTIONS: Final = 2
 VERSIONS: Final = (3, 5, 7, 8, 9, 11, 12, 12, 12, 13, 13)
 SETTINGS: Final = (
@@ -84,12 +93,27 @@ BAD: Final[tuple[Callable[[bytearray], bytes | bytearray], ...]] = (
 )
 
 
+@dataclass
+class Producer:
+    """How the requests of a connection look unless something else is drawn."""
+
+    topic: str
+    version: int
+    acks: int
+    client_id: str | None
+    producer_id: int
+    indexes: range
+    """The partitions to which it writes."""
+    index: int = 0
+    """The one to which it wrote last."""
+
+
 class Talk:
     """One conversation, with the broker that has the lane and the one that has not."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.random = Random(seed)
+        self.random = draw = Random(seed)
         self.told: list[str] = []
         self.slow = ProduceWorld(fast=False, connections=CONNECTIONS)
         self.fast = ProduceWorld(fast=True, connections=CONNECTIONS)
@@ -97,48 +121,66 @@ class Talk:
         self.correlation_id = 0
         self.sequences: dict[tuple[int, str, int], int] = {}
         self.has_followers = seed % 3 == 0
+        self.partitions = MANY if remembers_few(seed) else draw.choice((2, 2, MANY))
         self.usual = [self._usual() for _ in range(CONNECTIONS)]
         replicas = [1, 2] if self.has_followers else [1]
         for world in self.worlds:
-            world.topic("t", 2, replicas=replicas)
+            world.topic("t", self.partitions, replicas=replicas)
             world.topic("long-name", 1, replicas=replicas)
+        if seed % 7 == 0:  # an index is full after seven batches
+            for world, name in product(self.worlds, ("t", "long-name")):
+                world.configure(name, "segment.index.bytes", "100")
+                world.configure(name, "index.interval.bytes", "0")
         for number in range(CONNECTIONS):
             self._warm(number)
 
-    def _usual(self) -> dict[str, object]:
-        """How a connection's requests look unless something else is drawn."""
+    def _usual(self) -> Producer:
         draw = self.random
-        return {
-            "topic": draw.choice(("t", "t", "long-name")),
-            "version": draw.choice(VERSIONS),
-            "acks": draw.choice((1, 1, -1, -1, 0)),
-            "client_id": draw.choice(("client", "", None, "c\u00e4")),
-            "producer": draw.choice((-1, -1, 7, 8)),
-        }
-
-    def _warm(self, number: int) -> None:
-        data = b"".join(self._plain(number) for _ in range(WALKED + 2))
-        for world in self.worlds:
-            world.send(data, number)
-            _follower_fetches(world, 1.0)
-            world.run()
-
-    def _request(self, number: int, batch: bytes, **changed: object) -> bytes:
-        self.correlation_id += 1
-        usual = {key: value for key, value in self.usual[number].items() if key != "producer"}
-        topic = str(usual.pop("topic"))
-        return self.slow.request(
+        topic = draw.choice(("t", "t", "long-name"))
+        return Producer(
             topic,
-            batch,
-            **{"correlation_id": self.correlation_id, **usual, **changed},  # type: ignore[arg-type]
+            draw.choice(VERSIONS),
+            draw.choice((1, 1, -1, -1, 0)),
+            draw.choice(("client", "", None, "c\u00e4")),
+            draw.choice((-1, -1, 7, 8)),
+            range(draw.choice((1, 2, self.partitions)) if topic == "t" else 1),
         )
 
-    def _plain(self, number: int, **changed: object) -> bytes:
-        draw = self.random
-        producer = draw.choice((-1, 7)) if draw.random() < 0.03 else int(self.usual[number]["producer"])  # type: ignore[call-overload]
+    def _warm(self, number: int) -> None:
+        for index in self.usual[number].indexes:
+            data = b"".join(self._plain(number, index=index) for _ in range(WALKED + 2))
+            for world in self.worlds:
+                world.send(data, number)
+                _follower_fetches(world, 1.0)
+                world.run()
+
+    def _request(self, number: int, batch: bytes, **changed: Any) -> bytes:
+        self.correlation_id += 1
+        usual = self.usual[number]
+        if "index" not in changed:
+            changed["index"] = self._index(usual)
+        fields: dict[str, Any] = {
+            "version": usual.version,
+            "acks": usual.acks,
+            "client_id": usual.client_id,
+            "correlation_id": self.correlation_id,
+        }
+        return self.slow.request(usual.topic, batch, **(fields | changed))
+
+    def _index(self, usual: Producer) -> int:
+        """A partition of the producer: often the one before, so that some requests are a run."""
+        if self.random.random() < 0.5:
+            usual.index = self.random.choice(usual.indexes)
+        return usual.index
+
+    def _plain(self, number: int, **changed: Any) -> bytes:
+        draw, usual = self.random, self.usual[number]
+        if "index" not in changed:
+            changed["index"] = self._index(usual)
+        producer = draw.choice((-1, 7)) if draw.random() < 0.03 else usual.producer_id
         sequence, count = -1, draw.choice((1, 1, 2, 5))
         if producer >= 0:
-            key = (producer, str(self.usual[number]["topic"]), int(changed.get("index", 0)))  # type: ignore[call-overload]
+            key = (producer, usual.topic, changed["index"])
             sequence = self.sequences.get(key, 0)
             self.sequences[key] = sequence + count
             if draw.random() < 0.06:
@@ -161,7 +203,7 @@ class Talk:
         if kind < 0.85:
             return self._plain(number)
         if kind < 0.88:
-            return self._plain(number, index=draw.choice((0, 0, 1, 5)))
+            return self._plain(number, index=draw.choice((0, 0, 1, 9)))
         if kind < 0.89:
             return self._plain(number, version=draw.choice(VERSIONS), acks=draw.choice((0, 1, -1, 2)))
         if kind < 0.92:
@@ -232,7 +274,8 @@ class Talk:
         elif kind < 0.95:
             self._move()
         elif kind < 0.97:
-            self._tell("the log start rises", _raise_log_start)
+            index = draw.randrange(self.partitions)
+            self._tell(f"the log start of t-{index} rises", lambda world: _raise_log_start(world, index))
         elif kind < 0.98:
             self._tell("t-1 fails", lambda world: world.rig.replicas.log_went_offline("t", 1))
         else:
@@ -271,7 +314,7 @@ class Talk:
     def _remake(self) -> None:
         def remake(world: ProduceWorld) -> None:
             world.remove("t")
-            world.topic("t", 2)
+            world.topic("t", self.partitions)
 
         self._tell("t is made anew", remake)
 
@@ -286,7 +329,8 @@ class Talk:
                 {"leader": 1},
             )
         )
-        self._tell(f"t-0 {changes}", lambda world: world.move("t", 0, **changes))
+        index = self.random.randrange(self.partitions)
+        self._tell(f"t-{index} {changes}", lambda world: world.move("t", index, **changes))
 
     def _tell(self, what: str, change: Callable[[ProduceWorld], object]) -> None:
         self.told.append(what)
@@ -305,8 +349,8 @@ class Talk:
         assert self.fast.content() == self.slow.content()
 
 
-def _raise_log_start(world: ProduceWorld) -> None:
-    partition = world.rig.replicas.by_name.get(("t", 0))
+def _raise_log_start(world: ProduceWorld, index: int) -> None:
+    partition = world.rig.replicas.by_name.get(("t", index))
     if partition is not None:
         partition.raise_log_start(partition.log.high_watermark)
 
@@ -318,6 +362,19 @@ def _follower_fetches(world: ProduceWorld, part: float) -> None:
         log = partition.log
         behind = log.log_end_offset - log.high_watermark
         partition.follower_fetched(2, log.high_watermark + int(behind * part), now_ms=now_ms)
+
+
+def remembers_few(seed: int) -> bool:
+    return seed % 10 == 9
+
+
+@contextmanager
+def conversation(seed: int) -> Iterator[Talk]:
+    """One that has begun; its connections may remember fewer requests than a producer has partitions."""
+    with pytest.MonkeyPatch.context() as patch:
+        if remembers_few(seed):
+            patch.setattr(remembered, "LANE_REQUESTS_REMEMBERED", REMEMBERED)
+        yield Talk(seed)
 
 
 def hold(talk: Talk) -> tuple[int, int]:
@@ -344,7 +401,8 @@ def _nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_lane_changes_nothing() -> None:
     requests = taken = 0
     for seed in range(FIRST, FIRST + CONVERSATIONS):
-        found = hold(Talk(seed))
+        with conversation(seed) as talk:
+            found = hold(talk)
         requests += found[0]
         taken += found[1]
     print(f"seeds {FIRST} to {FIRST + CONVERSATIONS - 1}: {requests} requests, {taken} on the lane")
@@ -414,6 +472,16 @@ def _answered_at_once(dispatcher: Dispatcher, connection: Connection, *arguments
     return answer
 
 
+def _find_with_the_partition_before(
+    self: ProduceLane, view: memoryview, at: int, end: int
+) -> PlainProduce | None:
+    before = self._last if self._number == self._epoch.number else None
+    found = _FIND(self, view, at, end)
+    if found is not None and before is not None:
+        found.partition = before.partition
+    return found
+
+
 def _write_anyhow(*arguments: Any) -> bool:
     _WRITE(*arguments)
     return True
@@ -422,6 +490,7 @@ def _write_anyhow(*arguments: Any) -> bool:
 _LIKE_REQUESTS: Final = produce_lane._like_requests
 _PLAIN_HEADERS: Final = plain_headers
 ATTRIBUTES: Final = slice(21, 23)
+_FIND: Final = ProduceLane._find
 _WRITE: Final = plain_appends._write
 _APPENDED_IN_ROW: Final = Segment.appended_in_row
 
@@ -448,6 +517,9 @@ MUTANTS: Final = {
     "the disk's refusal is not heard": Mutant(plain_appends, "_write", _write_anyhow),
     "nobody waits for replicas": Mutant(waiting_produce, "RememberedAnswer", _answered_at_once),
     "what was not replicated is not heard": Mutant(RememberedAnswer, "replicated", lambda *_: None),
+    "the partition is that of the request before": Mutant(
+        ProduceLane, "_find", _find_with_the_partition_before
+    ),
     "any number waits": Mutant(produce_lane, "WAITING_PRODUCE_PER_CONNECTION", 1 << 20),
 }
 
@@ -457,11 +529,11 @@ def test_a_fault_in_the_lane_is_noticed(name: str, monkeypatch: pytest.MonkeyPat
     where, attribute, instead = MUTANTS[name]
     monkeypatch.setattr(where, attribute, instead)
     for seed in range(FOR_A_MUTANT):
-        talk = Talk(seed)
-        try:
-            hold(talk)
-        except AssertionError:
-            slow, fast = (world.dispatcher.metrics.failures for world in talk.worlds)
-            assert fast == slow, "what is put in its place raises, which would be noticed whatever it does"
-            return
+        with conversation(seed) as talk:
+            try:
+                hold(talk)
+            except AssertionError:
+                slow, fast = (world.dispatcher.metrics.failures for world in talk.worlds)
+                assert fast == slow, "what raises would be noticed anyway"
+                return
     pytest.fail(f"{FOR_A_MUTANT} conversations have not noticed that {name}")
