@@ -243,13 +243,20 @@ class Talk:
         number = self.random.randrange(CONNECTIONS)
         reader = self.readers[number]
         frames = [self.frame(reader)]
-        while not reader.session_id and self.random.random() < 0.5:
+        in_session, ahead = bool(reader.session_id), 0
+        while self.random.random() < (0.35 if in_session else 0.5):
             if self.random.random() < 0.25:
                 what, change = self.change()
                 self.told.append(f"between the next two: {what}")
                 self.slow.between = self.fast.between = change
                 frames.append(self.slow.interlude())
-            frames.append(frames[0] if self.random.random() < 0.3 else self.frame(reader))
+            if self.random.random() < (0.05 if in_session else 0.3):
+                frames.append(frames[0])  # in a session with an epoch that is over
+                continue
+            if in_session and reader.offsets and self.random.random() < 0.5:
+                reader.offsets[self.random.choice(list(reader.offsets))] += 1
+            ahead += in_session
+            frames.append(self.frame(reader, ahead))
         data = b"".join(frames)
         if self.random.random() < 0.05:
             flipped = bytearray(data)
@@ -258,12 +265,13 @@ class Talk:
         cuts = sorted(self.random.randrange(len(data)) for _ in range(self.random.choice((0, 0, 0, 1, 3))))
         self.both(f"connection {number} sends {data.hex(' ')}", lambda world: world.send(data, number, cuts))
 
-    def frame(self, reader: Reader) -> bytes:
+    def frame(self, reader: Reader, ahead: int = 0) -> bytes:
+        """A request. ahead: so many of its session are in the same read before it."""
         random = self.random
         self.correlation_id += 1
         if random.random() < reader.hesitation:
             reader.isolation_level ^= 1
-        session_id, epoch = (reader.session_id, reader.epoch) if reader.uses_session else (0, -1)
+        session_id, epoch = (reader.session_id, reader.epoch + ahead) if reader.uses_session else (0, -1)
         fields: dict[str, Any] = {
             "session_id": session_id,
             "session_epoch": epoch,

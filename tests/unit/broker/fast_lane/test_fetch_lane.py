@@ -14,6 +14,7 @@ import pytest
 from broker.fast_lane.epoch import LaneEpoch
 from broker.fast_lane.fetch_lane import FetchLane
 from broker.fast_lane.plain_fetches import PlainSession
+from broker.replication.fetch_sessions import FINAL_EPOCH
 from broker.replication.replica_selector import RackAwareReplicaSelector
 from config.limits import LANE_REQUESTS_REMEMBERED
 from protocol.errors import ErrorCode
@@ -168,11 +169,12 @@ def test_who_has_to_leave_out_aborted_records_takes_the_long_way() -> None:
 
 class Change(NamedTuple):
     """What happens, and what the request behind it is told. needs_epoch: the lane would not see it by
-    itself."""
+    itself. is_told_to_sessions: but in a session it would, because the partition tells that it is gone."""
 
     happens: Callable[[FetchWorld], object]
     code: int
     needs_epoch: bool
+    is_told_to_sessions: bool = False
 
 
 def made_anew(world: FetchWorld) -> None:
@@ -188,8 +190,8 @@ def disk_broken(world: FetchWorld) -> None:
 
 
 CHANGES: Final = {
-    "topic deleted": Change(lambda world: world.remove("t"), ErrorCode.UNKNOWN_TOPIC_ID, True),
-    "topic made anew": Change(made_anew, ErrorCode.UNKNOWN_TOPIC_ID, True),
+    "topic deleted": Change(lambda world: world.remove("t"), ErrorCode.UNKNOWN_TOPIC_ID, True, True),
+    "topic made anew": Change(made_anew, ErrorCode.UNKNOWN_TOPIC_ID, True, True),
     "leader moved": Change(
         lambda world: world.move("t", leader=2, isr=[2]), ErrorCode.FENCED_LEADER_EPOCH, False
     ),
@@ -200,6 +202,7 @@ CHANGES: Final = {
         lambda world: world.move("t", leader=2, isr=[2], replicas=[2]),
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         True,
+        True,
     ),
     "ACL": Change(lambda world: world.deny("t"), ErrorCode.TOPIC_AUTHORIZATION_FAILED, True),
     "log start": Change(lambda world: world.raise_log_start("t", 0, 9), ErrorCode.OFFSET_OUT_OF_RANGE, False),
@@ -208,10 +211,19 @@ CHANGES: Final = {
 }
 
 
-def answers_around(world: FetchWorld, change: Callable[[FetchWorld], object]) -> bytes:
+def answers_around(
+    world: FetchWorld, change: Callable[[FetchWorld], object], *, in_session: bool = False
+) -> bytes:
     """What one read of three requests is answered, if the change comes before the last one."""
+    session_id = open_session(world, world.asked("t", 0)) if in_session else 0
     ask = [
-        world.request(world.asked("t", offset, current_leader_epoch=0), version=13) for offset in (1, 2, 3)
+        world.request(
+            world.asked("t", offset, current_leader_epoch=0),
+            version=13,
+            session_id=session_id,
+            session_epoch=offset if in_session else FINAL_EPOCH,
+        )
+        for offset in (1, 2, 3)
     ]
     world.send(ask[0])
     world.received()
@@ -221,20 +233,26 @@ def answers_around(world: FetchWorld, change: Callable[[FetchWorld], object]) ->
     return world.received()
 
 
+@pytest.mark.parametrize("in_session", [False, True])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_between_two_requests_of_one_read_is_seen(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, in_session: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change = CHANGES[name]
+
+    def answers(world: FetchWorld) -> bytes:
+        return answers_around(world, change.happens, in_session=in_session)
+
     fast, slow = world_with_records(), world_with_records(fast=False)
-    expected = answers_around(slow, change.happens)
-    assert answers_around(fast, change.happens) == expected
+    expected = answers(slow)
+    assert answers(fast) == expected
     assert fast.taken == 1
     assert fast.state() == slow.state()
     response = last_of(expected, 13)
     assert response.responses[0].partitions[0].error_code == change.code
     monkeypatch.setattr(LaneEpoch, "bump", lambda epoch: None)
-    assert (answers_around(world_with_records(), change.happens) != expected) is change.needs_epoch
+    needs_epoch = change.needs_epoch and not (in_session and change.is_told_to_sessions)
+    assert (answers(world_with_records()) != expected) is needs_epoch
 
 
 def test_a_session_that_was_closed_is_not_gone_on_with() -> None:
@@ -316,6 +334,29 @@ def test_a_request_that_differs_in_one_bit_is_answered_as_by_the_long_way(versio
                 world.send(plain + plain + bytes(flipped))
                 world.advance(200)
                 world.send(plain)
+            assert fast.received() == slow.received(), (position, bit)
+            assert fast.state() == slow.state(), (position, bit)
+            assert fast.taken >= 1
+
+
+@pytest.mark.parametrize("version", [7, 12, 17])
+def test_a_request_of_a_session_that_differs_in_one_bit_is_answered_as_by_the_long_way(version: int) -> None:
+    def asked(world: FetchWorld, session_id: int, epoch: int) -> bytes:
+        wanted = world.asked("t", 1 + epoch % 2)
+        return world.request(wanted, version=version, session_id=session_id, session_epoch=epoch)
+
+    for position in range(4, len(asked(world_with_records(), 1, 1))):
+        for bit in (0, 3, 7):
+            fast, slow = world_with_records(count=5), world_with_records(fast=False, count=5)
+            for world in (fast, slow):
+                session_id = open_session(world, world.asked("t", 0), version=version)
+                one, two, three, four = (asked(world, session_id, epoch) for epoch in range(1, 5))
+                flipped = bytearray(three)
+                flipped[position] ^= 1 << bit
+                world.send(one + two + bytes(flipped))
+                world.advance(200)
+                world.send(three + four)
+                world.advance(200)
             assert fast.received() == slow.received(), (position, bit)
             assert fast.state() == slow.state(), (position, bit)
             assert fast.taken >= 1
