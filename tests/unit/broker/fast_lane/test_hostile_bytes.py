@@ -5,30 +5,47 @@ Each time a broker without the lane gets the same bytes, and must have sent and 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 import pytest
 
 from config.limits import TURN_REQUESTS
 from protocol.records.builder import SimpleRecord, build_batch
+from protocol.records.compression import GZIP, LZ4, ZSTD
 from protocol.records.header import HEADER_BYTES
-from tests.hostile.test_bad_batches import CASES
+from protocol.records.single_batch import FIRST_VERSION_WITH_ZSTD
+from tests.hostile.test_bad_batches import CASES, TOPICS
 from tests.support.rigs.produce_world import WALKED, ProduceWorld
 from tests.support.samples import bad_batches as bad
+from tests.support.samples.mutated_batches import TOPICS as MUTATED_TOPICS
 from tests.support.samples.mutated_batches import mutated_batches
 
 VERSIONS = (7, 12, 13)
+CODECS = {"gzip": GZIP, "lz4": LZ4, "zstd": ZSTD}
+TAKEN = ("plain", "bare", "gz", "small")
+"""The topics whose batches may take the lane. Those of all others are walked, or get another timestamp."""
 
 
 class Pair:
-    """Two brokers, of which one has the lane; their connections are warm."""
+    """Two brokers, of which one has the lane; their connections are warm for one topic."""
 
-    def __init__(self, version: int = 12) -> None:
+    def __init__(
+        self, version: int = 12, topic: str = "plain", configs: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self.slow, self.fast = ProduceWorld(fast=False), ProduceWorld(fast=True)
         self.version = version
+        self.topic = topic
         now_ms = bad.now_ms()
         for world in (self.slow, self.fast):
             world.rig.clock.move(now_ms - world.rig.clock.wall_ms())
-            world.topic("t")
-        self.plain = self.request(bytes(self.slow.rig.batch(2, 60)))
+            world.topic(topic, **configs)
+        codec = CODECS.get(configs.get("compression.type", ""), 0)
+        if codec == ZSTD and version < FIRST_VERSION_WITH_ZSTD:
+            codec = 0
+        self.plain = self.request(bytes(self.slow.rig.batch(2, 60, codec=codec)))
         for world in (self.slow, self.fast):
             self._warm(world)
 
@@ -37,7 +54,7 @@ class Pair:
             world.send(self.plain)
 
     def request(self, batch: bytes) -> bytes:
-        return self.slow.request("t", batch, version=self.version)
+        return self.slow.request(self.topic, batch, version=self.version)
 
     def send(self, data: bytes, *cuts: int) -> int:
         """How many requests the lane has taken of it."""
@@ -66,19 +83,28 @@ def test_plain_requests_take_the_lane(version: int) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_bad_batch_between_good_ones(name: str) -> None:
-    pair = Pair()
-    made = pair.request(bytes(CASES[name].make()))
-    assert pair.send(pair.plain * 2 + made + pair.plain * 2) >= 3
+    case = CASES[name]
+    pair = Pair(case.version, case.topic, TOPICS[case.topic])
+    made = pair.request(bytes(case.make()))
+    taken = pair.send(pair.plain * 2 + made + pair.plain * 2)
+    assert taken >= 3 if case.topic in TAKEN else not taken
     pair.compare()
 
 
 def test_mutated_batches_between_good_ones() -> None:
-    pair = Pair()
-    for number, mutated in enumerate(mutated_batches(200)):
-        pair.send(pair.plain + pair.request(mutated.records) + pair.plain)
-        if number % 20 == 0:
+    pairs: dict[tuple[str, int], Pair] = {}
+    taken: Counter[str] = Counter()
+    for mutated in mutated_batches(600):
+        topic, version = mutated.topic, mutated.version
+        if (topic, version) not in pairs:
+            pairs[topic, version] = Pair(version, topic, MUTATED_TOPICS[topic])
+        pair = pairs[topic, version]
+        taken[topic] += pair.send(pair.plain + pair.request(mutated.records) + pair.plain)
+        if mutated.number % 20 == 0:
             pair.compare()
-    pair.compare()
+    for pair in pairs.values():
+        pair.compare()
+    assert {topic for topic, requests in taken.items() if requests} == set(TAKEN)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
