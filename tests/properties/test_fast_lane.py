@@ -6,7 +6,8 @@ of which has the lane. After each step all that they sent and counted is compare
 
 A producer writes to one partition, to two, or to eight by turns; in every tenth conversation eight are more
 than a connection remembers. In every third conversation the partitions have followers, so acks=all waits;
-what a follower fetches is played by hand between the reads.
+what a follower fetches is played by hand between the reads. In a third, half of which have
+followers, some appends wait for helper threads: of large batches, on a slow disk, or with `flush.messages`.
 
 `BARNABAS_LANE_SEEDS=N` holds N conversations instead.
 """
@@ -115,8 +116,11 @@ class Talk:
         self.seed = seed
         self.random = draw = Random(seed)
         self.told: list[str] = []
-        self.slow = ProduceWorld(fast=False, connections=CONNECTIONS)
-        self.fast = ProduceWorld(fast=True, connections=CONNECTIONS)
+        self.has_threads = seed % 6 < 2
+        self.slow, self.fast = (
+            ProduceWorld(fast=fast, connections=CONNECTIONS, threads=self.has_threads)
+            for fast in (False, True)
+        )
         self.worlds = (self.slow, self.fast)
         self.correlation_id = 0
         self.sequences: dict[tuple[int, str, int], int] = {}
@@ -151,8 +155,9 @@ class Talk:
             data = b"".join(self._plain(number, index=index) for _ in range(WALKED + 2))
             for world in self.worlds:
                 world.send(data, number)
+                world.end_threads()
                 _follower_fetches(world, 1.0)
-                world.run()
+                world.end_threads()
 
     def _request(self, number: int, batch: bytes, **changed: Any) -> bytes:
         self.correlation_id += 1
@@ -188,6 +193,8 @@ class Talk:
         size = draw.choice((1, 10, 10, 100, 100, 200, 2000, 17_000))
         at = self.slow.rig.clock.wall_ms() + draw.choice((0, 0, 0, 0, -5000, 5000))
         codec = draw.choice((0,) * 12 + (1, 2, 3, 4))
+        if self.has_threads and draw.random() < 0.03:  # too much to be unpacked on the loop
+            size, count, codec = 70_000, 1, draw.choice((1, 2, 3, 4))
         records = [SimpleRecord(b"k", b"v" * size, at + each) for each in range(count)]
         epoch = draw.choice((0,) * 30 + (1,)) if producer >= 0 else -1
         batch = build_batch(
@@ -300,6 +307,9 @@ class Talk:
         self._tell(f"{name} {key}={value}", lambda world: world.configure(name, key, value))
 
     def _fail_or_mend(self) -> None:
+        if self.has_threads and self.random.random() < 0.5:
+            self._tell("the disk becomes slow", ProduceWorld.slow_down)
+            return
         if self.fast.files.faults:
             self._tell("the disk works", lambda world: world.files.faults.clear())
             return
@@ -333,10 +343,14 @@ class Talk:
         self._tell(f"t-{index} {changes}", lambda world: world.move("t", index, **changes))
 
     def _tell(self, what: str, change: Callable[[ProduceWorld], object]) -> None:
-        self.told.append(what)
+        are_kept = self.has_threads and self.random.random() < 0.3
+        self.told.append(f"{what}, helper threads are kept" if are_kept else what)
         for world in self.worlds:
             change(world)
-            world.run()
+            if are_kept:
+                world.run()
+            else:
+                world.end_threads()
 
     def _compare(self) -> None:
         for slow, fast in zip(self.slow.wires, self.fast.wires, strict=True):
@@ -344,6 +358,13 @@ class Talk:
             assert fast.closed == slow.closed
         assert self.fast.counted() == self.slow.counted()
         assert not self.slow.dispatcher.metrics.failures, "something is our fault, with the lane or without"
+
+    def end(self) -> None:
+        """Compares all once more when no helper thread has anything to do."""
+        for world in self.worlds:
+            world.end_threads()
+        self._compare()
+        self.compare_files()
 
     def compare_files(self) -> None:
         assert self.fast.content() == self.slow.content()
@@ -384,6 +405,7 @@ def hold(talk: Talk) -> tuple[int, int]:
             talk.step()
             if number % 8 == 0:
                 talk.compare_files()
+        talk.end()
     except AssertionError as error:
         raise AssertionError(f"seed {talk.seed}: " + "; ".join(talk.told[-12:])) from error
     requests = sum(each.requests for each in talk.fast.dispatcher.metrics.all_counts())

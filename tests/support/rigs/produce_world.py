@@ -20,6 +20,7 @@ from storage.memory_files import MemoryFiles
 from tests.support.rigs.handler_rig import HandlerRig, topic_id
 from tests.support.rigs.request_world import RequestWorld
 from tests.support.rigs.sans_io import RecordingWire
+from tests.support.rigs.waiting_rig import WaitingRig
 
 WALKED = 8
 """So many batches of a connection on a partition take the long way first, because they are walked."""
@@ -37,11 +38,22 @@ class ProduceWorld(RequestWorld):
 
     OPERATION = Operation.WRITE
 
-    def __init__(self, *, fast: bool, connections: int = 1, throttled: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        fast: bool,
+        connections: int = 1,
+        throttled: bool = False,
+        threads: bool = False,
+        rig: HandlerRig | None = None,
+    ) -> None:
+        """threads: what takes long waits for helper threads, which `end_threads` lets run. rig: with files of
+        its own."""
         self.memory_files = MemoryFiles()
         self.files = FaultyFiles(self.memory_files)
         self._served = 0
-        rig = HandlerRig(files=self.files)
+        self._helped = WaitingRig(files=self.files) if threads else None
+        rig = rig or self._helped or HandlerRig(files=self.files)
         rows = (
             serve(ApiKey.PRODUCE, produce.handle),
             serve(ApiKey.METADATA, metadata.handle),
@@ -74,6 +86,17 @@ class ProduceWorld(RequestWorld):
         connection_id = self.connections[number].connection_id + "+"
         self.wires[number] = wire = self.make_wire()
         self.connections[number] = self.connect(wire, connection_id)
+
+    def end_threads(self) -> None:
+        """Lets helper threads do what waits for them, and what comes of that."""
+        self.run()
+        while self._helped is not None and self._helped.codecs.run() + self._helped.disks.run():
+            self.run()
+
+    def slow_down(self) -> None:
+        """The disk becomes slow, see `WaitingRig.slow_down`."""
+        if self._helped is not None:
+            self._helped.slow_down()
 
     def _requests(self) -> int:
         return sum(counts.requests for counts in self.dispatcher.metrics.all_counts())
@@ -145,6 +168,7 @@ class ProduceWorld(RequestWorld):
         """What metrics would show, and what the logs know by heart."""
         return (
             self.request_metrics(),
+            [(connection.waiting, connection.holds) for connection in self.connections],
             {
                 topic: (
                     counters.bytes_in,

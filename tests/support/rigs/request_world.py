@@ -151,4 +151,4 @@ class RequestWorld:
             )
             for each in metrics.all_counts()
         }
-        return counts, metrics.malformed, metrics.failures
+        return counts, metrics.malformed, metrics.failures, metrics.waiting

@@ -9,6 +9,7 @@ from broker.replication.waiting_appends import WaitingAppends
 from config.ports import Files
 from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import SimpleRecord, build_batch
+from storage.log_disk import SLOW_NS
 from tests.support.rigs.handler_rig import HandlerRig
 from tests.support.rigs.storage_world import RunsLater
 
@@ -21,7 +22,17 @@ class WaitingRig(HandlerRig):
         super().__init__(files=files)
 
     def helper_threads(self) -> WaitingAppends:
-        return WaitingAppends(clock=self.clock, timers=self.timers, disks=self.disks, codecs=self.codecs)
+        self.waiting_appends = WaitingAppends(
+            clock=self.clock, timers=self.timers, disks=self.disks, codecs=self.codecs
+        )
+        return self.waiting_appends
+
+    def slow_down(self) -> None:
+        """A write stalls in each directory: appends there wait for helper threads until none has stalled for
+        a while. The clock moves on, because an append asks for that once in a millisecond."""
+        for disk in self.waiting_appends.by_directory.values():
+            disk.stalled(SLOW_NS + 1)
+        self.clock.move(2)
 
     def produce(self, *batches: tuple[str, bytearray], acks: int = -1, timeout_ms: int = 1000) -> Any:
         topics = [
