@@ -198,6 +198,10 @@ read: so many of small ones."""
 WALKED_BYTES_PER_CONNECTION: Final = 128 * KIB
 """Of larger batches fewer are read: the first one, and more until they have these bytes together."""
 
+WALKED_PARTITIONS_PER_CONNECTION: Final = 256
+"""A connection that has written to so many partitions has no batch walked any more. What is counted for one
+takes some 150 bytes as long as the connection lasts."""
+
 WALKED_ON_NODE_BYTES: Final = 4 * MIB
 """Batches behind a connection's first one on a partition are read as long as the node has read less than
 this within a second: some 25 ms of the loop with records of 100 bytes."""

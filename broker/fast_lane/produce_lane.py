@@ -410,7 +410,7 @@ class ProduceLanes:
         by_id = route.version >= _FIRST_VERSION_WITH_TOPIC_IDS
         hosted: Mapping[Any, Partition] = self._replicas.by_id if by_id else self._replicas.by_name
         partition = hosted.get((topic.topic_id if by_id else topic.name, topic.partition_data[0].index))
-        if partition is None or partition.trusted_connection is not context.session.connection_id:
+        if partition is None or not self._replicas.appends.trusts(partition, context.session.walked_bytes):
             return None
         return partition
 

@@ -51,6 +51,7 @@ from protocol.records.header import HEADER, HEADER_BYTES, MAGIC, MAGIC_POSITION,
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
+from protocol.serving.session import WalkedBytes
 from storage.append import AppendResult
 from storage.errors import AppendRefused
 from storage.waiting_append import WaitingAppend
@@ -121,7 +122,7 @@ _WRITE: Final = Operation.WRITE
 _TOPIC: Final = ResourceType.TOPIC
 
 
-Append: TypeAlias = Callable[[Partition, Any, int, int, str, int], AppendResult | WaitingAppend]
+Append: TypeAlias = Callable[[Partition, Any, int, int, WalkedBytes, int], AppendResult | WaitingAppend]
 """See `PartitionAppends.append`."""
 
 
@@ -146,7 +147,7 @@ def _produce(
     replicas = services.replicas
     hosted: Mapping[Any, Partition] = replicas.by_id if by_id else replicas.by_name
     now_ms = context.now_ms
-    connection_id = context.session.connection_id
+    walked = context.session.walked_bytes
     delayed: Delayed | None = None
     failed = False
     wanted = request.topic_data
@@ -172,7 +173,7 @@ def _produce(
                 answers.append(_refused(services, context, name, asked.index, refusal))
                 continue
             try:
-                result = append(partition, records, acks, version, connection_id, now_ms)
+                result = append(partition, records, acks, version, walked, now_ms)
             except AppendRefused as reason:
                 failed = True
                 answers.append(_refused_batch(services, context, partition, reason))
@@ -533,7 +534,7 @@ def _append_confirmed(
     records: Any,
     acks: int,
     version: int,
-    connection_id: str,
+    walked: WalkedBytes,
     now_ms: int,
 ) -> AppendResult | WaitingAppend:
     """Appends a batch of a request that has waited for the coordinator. Nobody was asked for a partition that
@@ -543,7 +544,7 @@ def _append_confirmed(
         raise refusal
     if partition not in looked_at and _first_of_producer(records) is not None:
         raise refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return append(partition, records, acks, version, connection_id, now_ms)
+    return append(partition, records, acks, version, walked, now_ms)
 
 
 def _all_refused(request: ProduceRequest, error: ErrorCode, text: str | None) -> ProduceResponse:

@@ -17,8 +17,10 @@ from typing import Final
 
 from broker.replication.partition import Partition
 from broker.replication.roles import NO_EPOCH
-from broker.replication.watched_batches import WatchedBatches
+from broker.replication.watched_batches import WatchedBatches, is_trusted
+from config.limits import WALKED_BYTES_PER_CONNECTION
 from protocol.errors import ErrorCode
+from protocol.serving.session import WalkedBytes
 from storage.append import AppendResult
 from storage.errors import AppendRefused, LogStorageError
 from storage.waiting_append import Outcome, WaitingAppend
@@ -53,11 +55,11 @@ class PartitionAppends:
         records: memoryview | bytearray | bytes,
         acks: int,
         version: int,
-        connection_id: str,
+        walked: WalkedBytes,
         now_ms: int,
     ) -> AppendResult | WaitingAppend:
         """Appends one client's batch, as the leader. Raises AppendRefused with the code to answer; then
-        nothing has changed.
+        nothing has changed but what is counted of its connection. walked: `Session.walked_bytes`.
 
         On return the batch is in the log; whether it is replicated is told by the high watermark. Or it waits
         for helper threads, and the outcome follows: an AppendResult, or an AppendRefused.
@@ -68,13 +70,10 @@ class PartitionAppends:
             raise refused(ErrorCode(partition.refusal(NO_EPOCH)))
         if partition.is_under_min_isr and acks == ACKS_ALL:
             raise refused(ErrorCode.NOT_ENOUGH_REPLICAS)
-        walk = False
-        if partition.trusted_connection is not connection_id:
-            walk = self._watched.next_is_walked(
-                connection_id, partition.topic_id, partition.index, len(records), now_ms
-            )
-            if not walk:
-                partition.trusted_connection = connection_id
+        key = partition.key
+        walk = walked.get(key, 0) < WALKED_BYTES_PER_CONNECTION and self._watched.next_is_walked(
+            walked, key, len(records), now_ms
+        )
         try:
             result = partition.log.append_as_leader(
                 records,
@@ -95,6 +94,10 @@ class PartitionAppends:
             counters.messages_in += result.last_offset - result.base_offset + 1
             partition.appended(size_bytes)
         return result
+
+    def trusts(self, partition: Partition, walked: WalkedBytes) -> bool:
+        """Whether no later batch of a connection is walked on the partition. walked: as for `append`."""
+        return is_trusted(walked, partition.key)
 
     def _append_later(self, partition: Partition, waiting: WaitingAppend) -> WaitingAppend:
         waiting.then(partial(self._appended_late, partition, waiting))

@@ -89,6 +89,7 @@ class Partition(Watched):
         "is_reassigning",
         "is_under_min_isr",
         "isr_keeper",
+        "key",
         "leader_epoch",
         "leader_epoch_start_offset",
         "log",
@@ -99,7 +100,6 @@ class Partition(Watched):
         "state",
         "topic",
         "topic_id",
-        "trusted_connection",
     )
 
     def __init__(
@@ -122,6 +122,7 @@ class Partition(Watched):
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
+        self.key = (topic_id, index)
         self.node_id = node_id
         self.log = log
         self.counters = counters
@@ -146,8 +147,6 @@ class Partition(Watched):
         self.is_alone = False
         """Whether this broker leads, there is no other replica, and one is enough for acks=all: then
         everything in the log counts as replicated."""
-        self.trusted_connection = ""
-        """The connection of the last batch that was validated by its header alone, see `watched_batches`."""
         self.commit_waiters: dict[CommitWaiter, int] = {}
         """The offset that the high watermark must reach for each waiter, in the order in which they came. The
         offsets need not ascend: a batch that is sent again waits for its first place."""

@@ -370,7 +370,7 @@ class ReplicaManager:
         if self._waiting is not None:
             self._waiting.watch(log)
         self.by_name[key] = partition
-        self.by_id[topic_id, index] = partition
+        self.by_id[partition.key] = partition
         return partition
 
     def _retire(self, topic: str, index: int, topic_id: bytes, changes: list[LeaderChange]) -> None:

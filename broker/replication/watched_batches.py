@@ -7,10 +7,9 @@ ones are taken by their header. How many that are goes by their bytes, since a m
 5 ms: eight small ones or one large one. The first one is always walked; those behind it only while the node
 has walked less than its share of the second, so that many connections at once do not hold up everybody.
 
-Nobody tells this module when a connection or a partition is gone. Partitions are known by their topic's id,
-so that a deleted partition is not kept in memory. The counts live in two generations: when the younger one is
-full it becomes the older one, and a count that was not needed since the last change is forgotten. The first
-batches of a forgotten connection are walked again, which costs time and nothing else.
+The counts belong to the connection and end with it, so nothing that others do has its batches walked again.
+They know a partition by its topic's id, so that a deleted partition is not kept in memory. A connection that
+has written to very many partitions has shown enough: its batches are not walked on any partition any more.
 """
 
 from __future__ import annotations
@@ -21,15 +20,24 @@ from config.limits import (
     WALKED_BATCHES_PER_CONNECTION,
     WALKED_BYTES_PER_CONNECTION,
     WALKED_ON_NODE_BYTES,
+    WALKED_PARTITIONS_PER_CONNECTION,
 )
+from protocol.serving.session import WalkedBytes
+
+__all__ = ["WatchedBatches", "is_trusted"]
 
 _LEAST_BYTES: Final = WALKED_BYTES_PER_CONNECTION // WALKED_BATCHES_PER_CONNECTION
 """The number of bytes that the smallest batch counts for."""
 _SECOND_MS: Final = 1000
 
-GENERATION_SIZE: Final = 8192
-"""The number of pairs of connection and partition that a generation remembers. Two generations take some
-three MiB."""
+
+def is_trusted(walked: WalkedBytes, partition: tuple[bytes, int]) -> bool:
+    """Whether batches of a connection are taken on a partition on the word of their headers. Once they are,
+    they are as long as the connection lasts. walked: see `Session`."""
+    return (
+        walked.get(partition, 0) >= WALKED_BYTES_PER_CONNECTION
+        or len(walked) >= WALKED_PARTITIONS_PER_CONNECTION
+    )
 
 
 class WatchedBatches:
@@ -38,42 +46,30 @@ class WatchedBatches:
     `always` is the setting that walks every batch, as Kafka does.
     """
 
-    __slots__ = ("_node_bytes", "_older", "_second", "_younger", "always")
+    __slots__ = ("_node_bytes", "_second", "always")
 
     def __init__(self, *, always: bool) -> None:
         self.always = always
         self._second = 0
         self._node_bytes = 0
         """The number of bytes that were walked in this second, of all connections."""
-        self._younger: dict[tuple[str, bytes, int], int] = {}
-        self._older: dict[tuple[str, bytes, int], int] = {}
-
-    def __len__(self) -> int:
-        return len(self._younger) + len(self._older)
 
     def next_is_walked(
-        self, connection_id: str, topic_id: bytes, index: int, size_bytes: int, now_ms: int
+        self, walked: WalkedBytes, partition: tuple[bytes, int], size_bytes: int, now_ms: int
     ) -> bool:
-        """Whether the next batch of the connection on the partition, of this size, is walked; counts it. Once
-        it is not, no later one is."""
+        """Whether the next batch of a connection on a partition, of this size, is walked; counts it. Once it
+        is not, no later one is. walked: see `Session`."""
         if self.always:
             return True
-        key = (connection_id, topic_id, index)
-        walked = self._younger.get(key)
-        if walked is None:
-            walked = self._older.get(key, 0)
-            if len(self._younger) >= GENERATION_SIZE:
-                self._older = self._younger
-                self._younger = {}
-            self._younger[key] = walked
-        if walked >= WALKED_BYTES_PER_CONNECTION:
+        if is_trusted(walked, partition):
             return False
+        before = walked.get(partition, 0)
         second = now_ms // _SECOND_MS
         if second != self._second:
             self._second, self._node_bytes = second, 0
-        if walked and self._node_bytes >= WALKED_ON_NODE_BYTES:
-            self._younger[key] = WALKED_BYTES_PER_CONNECTION
+        if before and self._node_bytes >= WALKED_ON_NODE_BYTES:
+            walked[partition] = WALKED_BYTES_PER_CONNECTION
             return False
-        self._younger[key] = walked + max(size_bytes, _LEAST_BYTES)
+        walked[partition] = before + max(size_bytes, _LEAST_BYTES)
         self._node_bytes += size_bytes
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -26,12 +26,16 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
         return f"{self.type}:{self.name}"
 
 
+WalkedBytes: TypeAlias = dict[tuple[bytes, int], int]
+
+
 class Session(msgspec.Struct, gc=False):
-    """What is true of a whole connection. Only network and dispatch write here.
+    """What is true of a whole connection. Only network and dispatch write here, but for `walked_bytes`.
 
     host: the peer's address without port, as Kafka shows it without the slash. is_in_process: the peer is
     this process's other role. is_authenticated: False on a listener with SASL until SaslAuthenticate has
-    succeeded (`broker.security.sasl_gate`).
+    succeeded (`broker.security.sasl_gate`). walked_bytes: by topic id and partition, the bytes of the batches
+    whose records were looked at one by one (`broker.replication.watched_batches`).
     """
 
     connection_id: str
@@ -43,3 +47,4 @@ class Session(msgspec.Struct, gc=False):
     client_software_version: str = "unknown"
     is_in_process: bool = False
     is_authenticated: bool = True
+    walked_bytes: WalkedBytes = {}

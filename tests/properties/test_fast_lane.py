@@ -34,13 +34,14 @@ from broker.fast_lane.waiting_produce import RememberedAnswer
 from broker.metrics.requests import RequestCounts
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
+from broker.replication import watched_batches
 from broker.replication.appending import PartitionAppends
 from protocol.framing import encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import SimpleRecord, build_batch
-from protocol.records.header import HEADER, seal
+from protocol.records.header import HEADER, HEADER_BYTES, seal
 from protocol.records.validation import plain_headers
 from storage import plain_appends
 from storage.faulty_files import Fault
@@ -56,6 +57,8 @@ MANY: Final = 8
 """Partitions to which a producer may write."""
 REMEMBERED: Final = 4
 """Requests that a connection remembers in every tenth conversation."""
+WALKED_ON: Final = 6
+"""Partitions on which batches of a connection are walked in those conversations."""
 CONNECTIONS: Final = 2
 VERSIONS: Final = (3, 5, 7, 8, 9, 11, 12, 12, 12, 13, 13)
 SETTINGS: Final = (
@@ -71,6 +74,14 @@ SETTINGS: Final = (
     ("message.timestamp.before.max.ms", ("1000", None)),
     ("message.timestamp.after.max.ms", ("1000", None)),
 )
+
+
+def _broken_inside(good: bytearray) -> bytearray:
+    """Only who walks its records sees that the first one is longer than it says."""
+    good[HEADER_BYTES] -= 2
+    return good
+
+
 BAD: Final[tuple[Callable[[bytearray], bytes | bytearray], ...]] = (
     lambda good: b"",
     lambda good: b"\0",
@@ -91,6 +102,8 @@ BAD: Final[tuple[Callable[[bytearray], bytes | bytearray], ...]] = (
     lambda good: bad.lying(good, attributes=0x08),
     lambda good: bad.lying(good, attributes=0x05),
     lambda good: bad.lying(good, producer_id=3, base_sequence=-1),
+    lambda good: bad.lying(_broken_inside(good)),
+    lambda good: bad.lying(_broken_inside(good)),
 )
 
 
@@ -391,10 +404,12 @@ def remembers_few(seed: int) -> bool:
 
 @contextmanager
 def conversation(seed: int) -> Iterator[Talk]:
-    """One that has begun; its connections may remember fewer requests than a producer has partitions."""
+    """One that has begun; its connections may remember fewer requests than a producer has partitions, and be
+    trusted before they have written to all of them."""
     with pytest.MonkeyPatch.context() as patch:
         if remembers_few(seed):
             patch.setattr(remembered, "LANE_REQUESTS_REMEMBERED", REMEMBERED)
+            patch.setattr(watched_batches, "WALKED_PARTITIONS_PER_CONNECTION", WALKED_ON)
         yield Talk(seed)
 
 

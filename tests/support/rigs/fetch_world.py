@@ -127,7 +127,7 @@ class FetchWorld(RequestWorld):
             bytearray(batch),
             acks=1,
             version=12,
-            connection_id="c",
+            walked=self.rig.walked,
             now_ms=self.rig.clock.wall_ms(),
         )
         self.run()

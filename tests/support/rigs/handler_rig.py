@@ -7,7 +7,7 @@ out, and the clock moves by hand.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,7 +42,7 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.handler_table import HandlerTable
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
-from protocol.serving.session import Session
+from protocol.serving.session import Session, WalkedBytes
 from storage.append import AppendResult
 from storage.background_tasks import BackgroundTasks
 from storage.errors import AppendRefused
@@ -64,6 +64,14 @@ NOT_THERE: Any = SimpleNamespace()
 
 def topic_id(number: int) -> bytes:
     return struct.pack(">QQ", 7, number)
+
+
+def config_of(settings: Mapping[str, str]) -> BrokerConfig:
+    """The configuration of broker 1. settings: by key, with underscores in place of dots."""
+    values = {"node.id": "1", "process.roles": "broker,controller"} | {
+        name.replace("_", "."): value for name, value in settings.items()
+    }
+    return BrokerConfig({name: Setting(name, value, Source.FILE, "test") for name, value in values.items()})
 
 
 class CountingRandomSource:
@@ -178,12 +186,10 @@ class HandlerRig:
         self.peer = ScriptedPeer()
         self.image: ClusterImage = EMPTY_IMAGE
         self.offset = 0
-        values = {"node.id": "1", "process.roles": "broker,controller"} | {
-            name.replace("_", "."): value for name, value in settings.items()
-        }
-        self.config = BrokerConfig(
-            {name: Setting(name, value, Source.FILE, "test") for name, value in values.items()}
-        )
+        self.config = config_of(settings)
+        self.walked: WalkedBytes = {}
+        """Of the connection to which batches belong that are appended without a request, see `Session`."""
+        self._walked_of_requests: WalkedBytes = {}
         self.lane_epoch = LaneEpoch()
         self.metadata = MetadataCache(random_source=self.random_source, lane_epoch=self.lane_epoch)
         self.logs = MemoryLogs(MemoryFiles() if files is None else files, self.clock)
@@ -332,7 +338,7 @@ class HandlerRig:
             self.batch(count, size_bytes, **options),
             acks=-1,
             version=12,
-            connection_id="c",
+            walked=self.walked,
             now_ms=self.clock.wall_ms(),
         )
         assert isinstance(result, AppendResult)
@@ -352,7 +358,7 @@ class HandlerRig:
             version,
             1,
             client_id,
-            Session("1-2-3", LISTENER, "10.0.0.7"),
+            Session("1-2-3", LISTENER, "10.0.0.7", walked_bytes=self._walked_of_requests),
             self.clock.wall_ms(),
             self.authorizer,
         )

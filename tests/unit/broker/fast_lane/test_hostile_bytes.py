@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 from config.limits import TURN_REQUESTS
+from protocol.errors import ErrorCode
+from protocol.framing import encode_request_frame
+from protocol.messages.produce import ProduceRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.compression import GZIP, LZ4, ZSTD
 from protocol.records.header import HEADER_BYTES
@@ -201,3 +204,32 @@ def test_a_producer_that_repeats_itself_within_a_read() -> None:
     pair.send(batch(10) + batch(12) + batch(0, 1) + batch(2, 1) + batch(14) + batch(4, 1))
     pair.compare()
     assert pair.fast.taken_by_lane >= 6
+
+
+def test_what_others_write_has_no_batch_of_a_trusted_connection_walked_again() -> None:
+    """Its records are not looked at, with the lane or without, however many others have come since."""
+    partitions = 1000
+    answers = []
+    for fast in (False, True):
+        world = ProduceWorld(fast=fast, connections=2)
+        world.topic("t")
+        world.topic("wide", partitions)
+        good = bytes(world.rig.batch())
+        everywhere = ProduceRequest.TopicProduceData(
+            "wide",
+            partition_data=[ProduceRequest.PartitionProduceData(index, good) for index in range(partitions)],
+        )
+        world.warm("t", 0)
+        world.warm("t", 1)
+        for _ in range(17):
+            world.reconnect(1)
+            world.send(encode_request_frame(ProduceRequest(None, 1, 1000, [everywhere]), 12, 1, "b"), 1)
+            assert world.wires[1].sent
+        broken = bytearray(good)
+        broken[HEADER_BYTES] -= 2
+        taken = world.taken_by_lane
+        world.send(world.request("t", bytes(bad.lying(broken))), 0)
+        answers.append(world.answers())
+        assert answers[-1][-1][0] == ErrorCode.NONE
+        assert world.taken_by_lane - taken == fast
+    assert answers[0] == answers[1]

@@ -154,6 +154,6 @@ def test_small_batches_wait_for_nobody(rig: WaitingRig) -> None:
     assert found is not None
     assert read_header(found.read()).codec == 3
     waiting = rig.replicas.appends.append(
-        rig.replicas.by_name["packed", 0], rig.large(), 1, 12, "c", rig.clock.wall_ms()
+        rig.replicas.by_name["packed", 0], rig.large(), 1, 12, {}, rig.clock.wall_ms()
     )
     assert isinstance(waiting, WaitingAppend)

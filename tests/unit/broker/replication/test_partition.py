@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from broker.replication.partition import Partition
-from broker.replication.watched_batches import GENERATION_SIZE, WatchedBatches
-from config.limits import KIB, MIB, WALKED_ON_NODE_BYTES
+from broker.replication.watched_batches import WatchedBatches, is_trusted
+from config.limits import KIB, MIB, WALKED_ON_NODE_BYTES, WALKED_PARTITIONS_PER_CONNECTION
 from protocol.errors import ErrorCode
+from protocol.serving.session import WalkedBytes
 from tests.support.rigs.handler_rig import HandlerRig
 
 
@@ -179,44 +180,55 @@ def test_who_has_given_up_waiting_is_told_nothing_and_the_others_are() -> None:
     assert list(partition.commit_waiters) == [waiters[2]]
 
 
+P, Q = (b"t", 0), (b"t", 1)
+
+
 def test_the_first_batches_of_a_connection_are_watched() -> None:
     watched = WatchedBatches(always=False)
-    seen = [watched.next_is_walked("a", b"t", 0, 1000, 0) for _ in range(10)]
+    a: WalkedBytes = {}
+    assert not is_trusted(a, P)
+    seen = [watched.next_is_walked(a, P, 1000, 0) for _ in range(10)]
     assert seen == [True] * 8 + [False] * 2
-    assert watched.next_is_walked("a", b"t", 1, 1000, 0)
-    assert watched.next_is_walked("a", b"made anew", 0, 1000, 0)
-    assert watched.next_is_walked("b", b"t", 0, 1000, 0)
-    assert all(WatchedBatches(always=True).next_is_walked("a", b"t", 0, MIB, 0) for _ in range(20))
+    assert is_trusted(a, P)
+    assert not is_trusted(a, Q)
+    assert watched.next_is_walked(a, Q, 1000, 0)
+    assert watched.next_is_walked(a, (b"made anew", 0), 1000, 0)
+    assert watched.next_is_walked({}, P, 1000, 0)
+    assert all(WatchedBatches(always=True).next_is_walked(a, P, MIB, 0) for _ in range(20))
 
 
 @pytest.mark.parametrize(("size_bytes", "walked"), [(16 * KIB, 8), (20 * KIB, 7), (64 * KIB, 2), (MIB, 1)])
 def test_the_larger_the_batches_the_fewer_are_watched(size_bytes: int, walked: int) -> None:
     watched = WatchedBatches(always=False)
-    seen = [watched.next_is_walked("a", b"t", 0, size_bytes, 0) for _ in range(10)]
+    a: WalkedBytes = {}
+    seen = [watched.next_is_walked(a, P, size_bytes, 0) for _ in range(10)]
     assert seen == [True] * walked + [False] * (10 - walked)
 
 
 def test_the_node_watches_so_many_bytes_in_a_second_beyond_first_batches() -> None:
     watched = WatchedBatches(always=False)
     size_bytes, crowd = 16 * KIB, 3 * WALKED_ON_NODE_BYTES // (16 * KIB)
+    connections: list[WalkedBytes] = [{} for _ in range(crowd)]
+    late: WalkedBytes = {}
 
-    def walked(number: int, now_ms: int) -> bool:
-        return watched.next_is_walked(f"c{number}", b"t", 0, size_bytes, now_ms)
+    def walked(connection: WalkedBytes, now_ms: int) -> bool:
+        return watched.next_is_walked(connection, P, size_bytes, now_ms)
 
-    assert all(walked(number, 0) for number in range(crowd)), "the first of each connection, always"
-    assert not any(walked(number, 999) for number in range(crowd))
-    assert not any(walked(number, 1999) for number in range(crowd)), "who was let off is trusted"
-    assert watched.next_is_walked("late", b"t", 0, size_bytes, 3000)
-    assert watched.next_is_walked("late", b"t", 0, size_bytes, 3000), "another second has begun"
+    assert all(walked(each, 0) for each in connections), "the first of each connection, always"
+    assert not any(walked(each, 999) for each in connections)
+    assert not any(walked(each, 1999) for each in connections), "who was let off is trusted"
+    assert walked(late, 3000)
+    assert walked(late, 3000), "another second has begun"
 
 
-def test_watched_connections_are_forgotten_in_bulk() -> None:
+def test_who_has_written_to_very_many_partitions_is_watched_on_none() -> None:
     watched = WatchedBatches(always=False)
-    for _ in range(9):
-        watched.next_is_walked("old", b"t", 0, 0, 0)
-    for number in range(3 * GENERATION_SIZE):
-        watched.next_is_walked(str(number), b"t", 0, 0, 0)
-        if number % 1000 == 0:
-            assert not watched.next_is_walked("old", b"t", 0, 0, 0), "who keeps coming is kept"
-        assert len(watched) <= 2 * GENERATION_SIZE
-    assert watched.next_is_walked("0", b"t", 0, 0, 0)
+    a: WalkedBytes = {}
+    for index in range(WALKED_PARTITIONS_PER_CONNECTION):
+        assert not is_trusted(a, P)
+        assert watched.next_is_walked(a, (b"t", index), 1000, 0)
+    for index in range(3 * WALKED_PARTITIONS_PER_CONNECTION):
+        assert is_trusted(a, (b"t", index))
+        assert not watched.next_is_walked(a, (b"t", index), 1000, 0)
+    assert len(a) == WALKED_PARTITIONS_PER_CONNECTION
+    assert WatchedBatches(always=True).next_is_walked(a, P, 1000, 0)

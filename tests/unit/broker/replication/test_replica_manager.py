@@ -170,7 +170,7 @@ def test_a_topic_deleted_and_made_again_in_one_breath() -> None:
         [(topic_id(2), 0)],
     )
     with pytest.raises(AppendRefused, match="NOT_LEADER_OR_FOLLOWER"):
-        rig.replicas.appends.append(old, rig.batch(), 1, 12, "c", rig.clock.wall_ms())
+        rig.replicas.appends.append(old, rig.batch(), 1, 12, {}, rig.clock.wall_ms())
 
 
 def test_a_topic_of_many_partitions_comes_and_goes_a_partition_a_step() -> None:
