@@ -7,6 +7,7 @@ In reading order:
 * `codec/`                           how a message is declared, and the compiler of its codecs
 * `messages/`                        requests and responses, one module per API
 * `headers`, `framing`               what stands around a message on a connection
+* `produce_frames`                   the most frequent answer to Produce, encoded in one go
 * `registry`, `record_types`         from an API key or record type to its classes
 * `metadata_log/`, `quorum`          the records of KRaft's metadata log, and what KRaft itself writes
 * `coordinator_records`              how keys and values lie in the records of a coordinator's topic

@@ -36,6 +36,7 @@ from protocol.codec.writing import uvarint_bytes
 from protocol.errors import invariant
 from protocol.framing import SIZE_PREFIX_BYTES, encode_request_frame
 from protocol.messages.produce import ProduceRequest, ProduceResponse
+from protocol.produce_frames import FIRST_VERSION, appended_frame
 from protocol.records.header import HEADER_BYTES
 from protocol.registry import ApiKey
 from protocol.serving.pending import Pending
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PlainProduce", "ProduceLane", "ProduceLanes"]
 
-_FIRST_VERSION: Final = 5
-"""The first one whose answer tells the log start."""
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 
@@ -66,6 +65,8 @@ _LENGTH_BYTES: Final = (1, 2, 3, 4, 5)
 """Of a varint; an int32 takes four."""
 
 _pack_int32: Final = Struct(">i").pack
+_pack_partition: Final = Struct(">ih").pack
+"""Its index and an error code, as answers have them."""
 _read_int32: Final = Struct(">i").unpack_from
 
 _Layout = tuple[Callable[[memoryview, int], tuple[Any, ...]], bytes, int, int]
@@ -129,21 +130,9 @@ class PlainProduce:
         self.begin = self.fixed = b""
         self.unpack: Callable[[memoryview, int], tuple[Any, ...]] = _no_fields
         self.frame_bytes = self.batch_at = self.batch_bytes = 0
-        self.before = self.behind = b""
-        self.answer_bytes = 0
-        self.pack: Callable[..., bytes] = _no_frame
-        self._lay_out_answer()
-
-    def _lay_out_answer(self) -> None:
-        """Finds out what the frames of all answers without error have in common."""
-        zeros, ones = (self._encoded(number) for number in (0, -1))
-        at = next(place for place, byte in enumerate(zeros) if byte != ones[place])
-        invariant(
-            ones[at : at + 24] == b"\xff" * 24 and zeros[at + 24 :] == ones[at + 24 :],
-            "an answer to Produce has its three numbers side by side",
-        )
-        self.before, self.behind = zeros[8:at], zeros[at + 24 :]
-        self.answer_bytes = len(zeros) - SIZE_PREFIX_BYTES
+        frame = appended_frame(route.version, partition.topic, partition.topic_id)
+        self.before, self.behind = frame.before + _pack_partition(partition.index, 0), frame.behind
+        self.answer_bytes = frame.size_bytes
         self.pack = Struct(f">iI{len(self.before)}sqqq{len(self.behind)}s").pack
 
     def answers(self, correlation_ids: Sequence[int], offsets: Sequence[int]) -> list[bytes]:
@@ -163,10 +152,6 @@ class PlainProduce:
         )
         topic = ProduceResponse.TopicProduceResponse(partition.topic, partition.topic_id, [answer])
         return ProduceResponse([topic])
-
-    def _encoded(self, number: int) -> bytes:
-        pieces: list[Any] = self.route.encode(self.response(number, number), self.route.version, 0)
-        return b"".join(pieces)
 
     def resize(self, size: int) -> bool:
         """A request comes with another size field than the one before. Whether there is room in it for a
@@ -405,7 +390,7 @@ class ProduceLanes:
         topic: ProduceRequest.TopicProduceData,
     ) -> Partition | None:
         """Where the batch went, if batches of the connection are taken there on the word of their headers."""
-        if route.version < _FIRST_VERSION:
+        if route.version < FIRST_VERSION:
             return None
         by_id = route.version >= _FIRST_VERSION_WITH_TOPIC_IDS
         hosted: Mapping[Any, Partition] = self._replicas.by_id if by_id else self._replicas.by_name
@@ -462,11 +447,6 @@ def _length_field(batch_bytes: int, *, flexible: bool) -> bytes:
     if not flexible:
         return _pack_int32(batch_bytes)
     return uvarint_bytes(batch_bytes + 1)
-
-
-def _no_frame(*_: object) -> bytes:
-    invariant(False, "a remembered request knows its answer")
-    return b""
 
 
 def _no_fields(*_: object) -> tuple[Any, ...]:

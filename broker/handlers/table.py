@@ -52,6 +52,7 @@ from config.limits import (
     ONE_STEP_MEMORY_BYTES,
     PRODUCE_MEMORY_BYTES,
 )
+from protocol.produce_frames import encode_produce_response
 from protocol.registry import ApiKey
 from protocol.serving.handler_table import LISTENER_BROKER, HandlerTable, ServedApi, serve
 
@@ -59,7 +60,12 @@ if TYPE_CHECKING:
     from broker.services import BrokerServices
 
 SERVED: Final[tuple[ServedApi[BrokerServices], ...]] = (
-    serve(ApiKey.PRODUCE, produce.handle, memory_bytes=PRODUCE_MEMORY_BYTES),
+    serve(
+        ApiKey.PRODUCE,
+        produce.handle,
+        memory_bytes=PRODUCE_MEMORY_BYTES,
+        framing=lambda: encode_produce_response,
+    ),
     serve(ApiKey.FETCH, fetch.handle, memory_bytes=FETCH_MEMORY_BYTES),
     serve(ApiKey.LIST_OFFSETS, list_offsets.handle),
     serve(ApiKey.METADATA, metadata.handle, plain=metadata.is_plain, framing=lambda: KeptTopics().frame),
