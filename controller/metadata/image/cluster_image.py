@@ -19,7 +19,7 @@ from controller.metadata.image.features import FeaturesDelta, FeaturesImage
 from controller.metadata.image.producer_ids import ProducerIdsDelta, ProducerIdsImage
 from controller.metadata.image.quotas import QuotasDelta, QuotasImage
 from controller.metadata.image.record_table import RecordTable, RecordTableDelta
-from controller.metadata.image.topics import TopicsDelta, TopicsImage
+from controller.metadata.image.topics import NO_TOPICS, TopicsDelta, TopicsImage
 from protocol.codec.message import Message
 from protocol.errors import InvariantViolated
 from protocol.metadata_log.cluster import (
@@ -70,7 +70,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
     features: FeaturesImage = FeaturesImage()
     brokers: BrokersImage = BrokersImage()
     controllers: ControllersImage = ControllersImage()
-    topics: TopicsImage = TopicsImage()
+    topics: TopicsImage = NO_TOPICS
     configs: ConfigsImage = ConfigsImage()
     quotas: QuotasImage = QuotasImage()
     producer_ids: ProducerIdsImage = ProducerIdsImage()

@@ -21,7 +21,15 @@ from protocol.metadata_log.topics import (
 )
 from protocol.values import ZERO_UUID, uuid_to_text
 
-__all__ = ["NO_LEADER", "PartitionRegistration", "TopicDelta", "TopicImage", "TopicsDelta", "TopicsImage"]
+__all__ = [
+    "NO_LEADER",
+    "NO_TOPICS",
+    "PartitionRegistration",
+    "TopicDelta",
+    "TopicImage",
+    "TopicsDelta",
+    "TopicsImage",
+]
 
 NO_LEADER: Final = -1
 NO_LEADER_CHANGE: Final = -2
@@ -148,7 +156,9 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def index(self) -> PartitionIndex:
-        """The partitions by broker. When it is asked for the first time, all partitions are looked at."""
+        """The partitions by broker. When it is asked for the first time, all partitions are looked at. The
+        image before any record does not keep it: brokers have that one, too, and would take along an index
+        that they do not need."""
         known = self.known_index
         if known is None:
             known = PartitionIndex().changed(
@@ -156,7 +166,8 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):
                 for topic_id, topic in self.by_id.items()
                 for number, partition in topic.partitions.items()
             )
-            msgspec.structs.force_setattr(self, "known_index", known)
+            if self is not NO_TOPICS:
+                msgspec.structs.force_setattr(self, "known_index", known)
         return known
 
     def partition(self, topic: str, index: int) -> PartitionRegistration | None:
@@ -169,6 +180,10 @@ class TopicsImage(msgspec.Struct, frozen=True, eq=False):
             yield TopicRecord(name=name, topic_id=topic.id)
             for index, partition in topic.partitions.items():
                 yield partition.to_record(topic.id, index)
+
+
+NO_TOPICS: Final = TopicsImage()
+"""That of every image before its first record, in all nodes of a process."""
 
 
 class TopicDelta:

@@ -322,6 +322,14 @@ def test_a_snapshot_that_tells_of_known_topics_creates_none_and_keeps_the_index_
     assert delta.topics.created == {b"n" * 16: "new"}
 
 
+def test_the_image_before_any_record_keeps_no_index() -> None:
+    """It is one object for all nodes of a process. With an index that a controller has asked for, images of
+    brokers would have one as well."""
+    assert EMPTY_IMAGE.topics.index.count(Group.LED_BY, 1) == 0
+    assert EMPTY_IMAGE.topics.known_index is None
+    assert after(*topic("one", 2)).topics.known_index is None
+
+
 def _members(index: PartitionIndex) -> dict[object, dict[bytes, tuple[int, ...]]]:
     return {group: dict(members) for group, members in index.groups.items()}
 
