@@ -12,6 +12,7 @@ from broker.metadata.loader import MetadataLoader
 from broker.simulation.cluster import cluster_run
 from broker.simulation.rules import log_rules, metadata_rules, partition_rules
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.partition_index import PartitionIndex
 from controller.metadata.image.topics import NO_LEADER_CHANGE, PartitionRegistration
 from controller.raft.identity import NOBODY
 from controller.raft.replica import Replica
@@ -167,6 +168,16 @@ def _leaves_the_new_life_in_sync(patch: Patch) -> None:
 
     genuine = brokers.register_broker
     everywhere(patch, genuine, register)
+
+
+def _forgets_partitions_in_the_index(patch: Patch) -> None:
+    """Of the partitions that change in one batch, the last one stays as it was in the lists of the brokers.
+    By these the controller finds what a fenced broker leaves."""
+
+    def changed(genuine: Any, self: PartitionIndex, changes: Any) -> Any:
+        return genuine(self, list(changes)[:-1])
+
+    wrapped(patch, PartitionIndex, "changed", changed)
 
 
 # Images
@@ -355,6 +366,13 @@ CONTROLLER_MUTANTS = (
         partition_rules.FENCED_LEADER,
         _leaves_the_new_life_in_sync,
         "controller and follower restart",
+        1,
+    ),
+    ClusterMutant(
+        "forgets partitions in the index of brokers",
+        partition_rules.FENCED_LEADER,
+        _forgets_partitions_in_the_index,
+        "leader fails",
         1,
     ),
     ClusterMutant(

@@ -26,8 +26,7 @@ from broker.replication.roles import Leader
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from broker.simulation.rules.seen_partitions import SeenCluster, SeenPartition, SeenReplica
 from broker.simulation.verdict import Violation
-from controller.metadata.image.cluster_image import ClusterImage
-from controller.metadata.image.partition_index import Group
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage
 from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicImage
 
 __all__ = [
@@ -105,7 +104,7 @@ class RegistrationRules:
                         if node_id not in newest.isr:
                             self._joins(partition, node_id, image)
         if image.brokers is not before.brokers or image.topics is not before.topics:
-            self._check_fenced(node, image)
+            self._check_fenced(node, before, image)
 
     def _joins(self, partition: SeenPartition, node_id: int, image: ClusterImage) -> None:
         """The leader has asked for it, and has counted it since: nothing was committed without it. A broker
@@ -124,20 +123,23 @@ class RegistrationRules:
                 f"its log ends at {end_offset}, all below {partition.committed.end_offset} is committed",
             )
 
-    def _check_fenced(self, node: SimulatedNode, image: ClusterImage) -> None:
-        index, topics = image.topics.index, image.topics.by_id
-        for broker in image.brokers.by_id.values():
-            if not broker.fenced:
-                continue
-            self._cluster.coverage.count("looked at: partitions of a fenced broker")
-            for topic_id, number in index.partitions(Group.IN_ISR, broker.id):
-                partition = topics[topic_id].partitions[number]
-                if partition.leader != NO_LEADER:
-                    raise Violation(
-                        FENCED_LEADER,
-                        f"{topics[topic_id].name}-{number} in the image of {node}, where broker {broker.id} "
-                        f"is fenced: {partition}",
-                    )
+    def _check_fenced(self, node: SimulatedNode, before: ClusterImage, image: ClusterImage) -> None:
+        """Partitions that have changed; all of them when a broker becomes fenced. The image's own index of
+        the partitions of a broker is not asked, as the controller goes by it when it fences one."""
+        fenced = {broker.id for broker in image.brokers.by_id.values() if broker.fenced}
+        if not fenced:
+            return
+        self._cluster.coverage.count("looked at: partitions of a fenced broker")
+        known = before.brokers
+        is_news = any((former := known.get(each)) is None or not former.fenced for each in fenced)
+        for topic, index, _, partition in changed_partitions(EMPTY_IMAGE if is_news else before, image):
+            is_led = partition.leader != NO_LEADER
+            if is_led and not fenced.isdisjoint((partition.leader, *partition.isr)):
+                raise Violation(
+                    FENCED_LEADER,
+                    f"{topic.name}-{index} in the image of {node}, where of the brokers {sorted(fenced)} are "
+                    f"fenced: {partition}",
+                )
 
 
 def _check_end_of_reassignment(

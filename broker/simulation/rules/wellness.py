@@ -2,7 +2,8 @@
 
     nodes         all are up; the brokers are registered and not fenced
     quorum        one controller leads, the others follow it and have as much of its log
-    images        all brokers and controllers have the same metadata, but for records that say nothing
+    images        all brokers and controllers have the same metadata, but for records that say nothing; a
+                  controller has listed the partitions of each broker as the metadata says
     partitions    led, all replicas in sync, nothing being reassigned; all logs equal, and all is committed
     coordinators  all partitions of the internal topics are loaded where they are led
     transactions  none is open
@@ -25,7 +26,7 @@ from broker.simulation.rules.metadata_rules import different_subjects
 from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.seen_logs import SeenLog, first_above
 from controller.metadata.image.cluster_image import ClusterImage
-from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicImage
+from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicImage, TopicsImage
 from controller.raft.transitions import Role
 
 __all__ = ["BECOMES_WELL", "reason_not_well"]
@@ -45,6 +46,7 @@ def reason_not_well(world: ClusterWorld) -> str | None:
         _nodes,
         _quorum,
         _images,
+        _indexes,
         _registrations,
         _hosted,
         _coordinators,
@@ -94,6 +96,17 @@ def _images(world: ClusterWorld) -> Iterator[str]:
             different = [] if newest is None else different_subjects(image, newest)
             if different:
                 yield f"{node} has other {', '.join(different)} than the newest metadata"
+
+
+def _indexes(world: ClusterWorld) -> Iterator[str]:
+    """The lists of partitions, by brokers, that a controller takes from one image to the next are those that
+    it would make now."""
+    for node in world.nodes.values():
+        topics = None if node.controller is None else node.controller.controller.image.topics
+        if topics is None or topics.known_index is None:
+            continue
+        if topics.known_index != TopicsImage(topics.by_name, topics.by_id).index:
+            yield f"{node} has other lists of the brokers' partitions than its metadata makes"
 
 
 def _registrations(world: ClusterWorld) -> Iterator[str]:
