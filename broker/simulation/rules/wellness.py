@@ -128,13 +128,21 @@ def _registrations(world: ClusterWorld) -> Iterator[str]:
 
 def _reason_of(partition: PartitionRegistration, world: ClusterWorld) -> str | None:
     if partition.leader == NO_LEADER:
-        live = [each for each in (*partition.isr, *partition.elr) if each in world.nodes]
-        return "has no leader" if live else None
+        return None if _waits_for_the_gone(partition, world) else "has no leader"
     if partition.adding or partition.removing:
         return "is being reassigned"
     if sorted(partition.isr) != sorted(partition.replicas):
         return "has replicas that are not in sync"
     return None
+
+
+def _waits_for_the_gone(partition: PartitionRegistration, world: ClusterWorld) -> bool:
+    """Whether all who may lead it have left the cluster for good. Nobody at all may lead it only where
+    committed records may be lost: else somebody has forgotten who has them."""
+    holders = (*partition.isr, *partition.elr)
+    if not holders:
+        return world.may_lose_records
+    return not any(each in world.nodes for each in holders)
 
 
 def _hosts(world: ClusterWorld) -> dict[tuple[str, int], dict[int, Partition]]:
