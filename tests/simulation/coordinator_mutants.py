@@ -163,6 +163,23 @@ def _forgets_what_is_decided(patch: Patch) -> None:
     wrapped(patch, TransactionShard, "loaded", loaded)
 
 
+def _never_records_an_end(patch: Patch) -> None:
+    """All markers are written, and the transaction stays decided for ever."""
+    everywhere(patch, end_transaction.markers_written, lambda *_: None)
+
+
+def _gives_one_epoch_alone(patch: Patch) -> None:
+    """Whoever has a transactional id that is known is told to ask again."""
+
+    def init(genuine: Any, transactions: Any, transactional_id: str, *rest: Any) -> Any:
+        if transactional_id in transactions.by_id:
+            return init_producer_id.refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return genuine(transactions, transactional_id, *rest)
+
+    genuine = init_producer_id.init_producer_id
+    everywhere(patch, genuine, partial(init, genuine))
+
+
 def _adds_no_partitions(patch: Patch) -> None:
     """But the first; it says that it does."""
 
@@ -398,6 +415,20 @@ COORDINATOR_MUTANTS = (
         cluster_run.PROMISES,
         _forgets_what_is_decided,
         "old marker arrives",
+        1,
+    ),
+    ClusterMutant(
+        "never records the end of a transaction",
+        cluster_run.BECOMES_WELL,
+        _never_records_an_end,
+        "transaction ends",
+        1,
+    ),
+    ClusterMutant(
+        "gives an epoch to the first one alone",
+        cluster_run.CLIENTS_FINISH,
+        _gives_one_epoch_alone,
+        "transaction ends",
         1,
     ),
     ClusterMutant(

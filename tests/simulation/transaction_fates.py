@@ -188,8 +188,18 @@ def old_marker_arrives(seed: int) -> None:
     cluster.end()
 
 
+def transaction_ends(seed: int) -> None:
+    """It is committed, and nobody begins another one."""
+    hand = ProducerByHand(seed)
+    session = hand.session()
+    hand.write(session, hand.begin(session, "first"))
+    hand.end_transaction(session, committed=True)
+    hand.cluster.end()
+
+
 TRANSACTION_FATES: Final[Mapping[str, Callable[[int], None]]] = MappingProxyType(
     {
+        "transaction ends": transaction_ends,
         "write arrives late": write_arrives_late,
         "zombie wakes": zombie_wakes,
         "zombie goes on": zombie_goes_on,

@@ -72,9 +72,14 @@ class WritingClient(ClusterClient):
             await self.write_some()
             await self.sleep_ms(self.random.between(1, 2 * self._pause_ms))
 
-    async def write_some(self) -> None:
-        """One operation."""
+    async def write_some(self) -> bool:
+        """One operation; whether all of it was written, as far as anybody says so."""
         raise NotImplementedError
+
+    async def write_once_more(self) -> bool:
+        """One operation more when it has come to its end, of which nothing should fail; whether all of it was
+        written."""
+        return await self.write_some()
 
     async def some_places(self) -> list[Place]:
         """Where to write next; none if no topic is known yet."""
@@ -106,6 +111,10 @@ def close_operation(client: ClusterClient, batches: Sequence[OutgoingBatch], *, 
         client.history.ends(outcome, writes=written(batches), why=why)
 
 
+def _are_written(batches: Iterable[OutgoingBatch]) -> bool:
+    return all(batch.outcome == "ok" for batch in batches)
+
+
 class PlainProducer(WritingClient):
     """Without sequences. acks: 0, 1, or -1 for all."""
 
@@ -114,7 +123,7 @@ class PlainProducer(WritingClient):
         option = self.option("acks", "all")
         self.acks = ACKS_ALL if option == "all" else int(option)
 
-    async def write_some(self) -> None:
+    async def write_some(self) -> bool:
         """Some records to some partitions, one batch each."""
         batches = []
         for place in await self.some_places():
@@ -122,7 +131,7 @@ class PlainProducer(WritingClient):
             keys = map(self.maker.key_of, values)
             batches.append(OutgoingBatch(place, values, keys, self.maker.make(values, self.wall_ms())))
         if not batches:
-            return
+            return False
         self.history.begin_write([record for batch in batches for record in batch.records])
         if self.acks == 0:
             await send_unanswered(self, by_place(batches))
@@ -130,6 +139,7 @@ class PlainProducer(WritingClient):
         else:
             await self._send(batches)
         close_operation(self, batches, is_safe=self.acks == ACKS_ALL)
+        return self.acks == 0 or _are_written(batches)
 
     async def _send(self, batches: Sequence[OutgoingBatch]) -> None:
         backoff = Backoff(self, GIVE_UP_MS)
@@ -159,17 +169,17 @@ class IdempotentProducer(WritingClient):
         self.producer_epoch = -1
         self.sequences: dict[Place, int] = {}
 
-    async def write_some(self) -> None:
+    async def write_some(self) -> bool:
         """Some batches to each of some partitions, all on their way at once."""
         if self.producer_id < 0 and not await self._get_producer_id():
-            return
+            return False
         batches = [
             self._next_batch(place, self.some_values())
             for place in await self.some_places()
             for _ in range(self.random.between(1, MOST_IN_FLIGHT))
         ]
         if not batches:
-            return
+            return False
         self.history.begin_write([record for batch in batches for record in batch.records])
         backoff = Backoff(self, GIVE_UP_MS)
         is_broken = False
@@ -185,6 +195,7 @@ class IdempotentProducer(WritingClient):
         close_operation(self, batches)
         if is_broken:
             self._begin_again()
+        return _are_written(batches)
 
     def _judge(self, queue: Sequence[OutgoingBatch]) -> bool:
         """Looks at the answers for one partition; whether a place in its sequence is lost."""

@@ -75,15 +75,15 @@ class TransactionalProducer(WritingClient):
         self._positions: dict[Place, int] | None = None
         """Up to which the group has taken in the source; None while that is not known."""
 
-    async def write_some(self) -> None:
-        """One transaction."""
+    async def write_some(self) -> bool:
+        """One transaction; whether it was committed."""
         session = await self._ready_session()
         if session is None:
-            return
+            return False
         places = await self.some_places()
         taken = await self.take_in() if self.group and self.source else Taken([], {})
         if not places or taken is None:
-            return
+            return False
         batches = [
             session.batch(place, self.some_values())
             for place in places
@@ -98,11 +98,22 @@ class TransactionalProducer(WritingClient):
         )
         if fate == CRASH:
             await self.crash(session, batches, taken)
-            return
+            return False
         if fate == ZOMBIE:
             await self._be_fenced(session, batches, taken)
-            return
-        await self._transact(session, batches, taken, fate)
+            return False
+        return await self._transact(session, batches, taken, fate)
+
+    async def write_once_more(self) -> bool:
+        """See `WritingClient`. A transaction of another incarnation, which takes in nothing."""
+        session, places = await self._new_session(), await self.some_places()
+        if session is None or not places:
+            return False
+        batches = [session.batch(place, self.some_values()) for place in places]
+        records = [record for batch in batches for record in batch.records]
+        self.history.begin_transaction(self.transactional_id, records)
+        why = await session.produce(batches)
+        return await self._end(session, batches, commits=not why, why=why) and not why
 
     async def _ready_session(self) -> TransactionalSession | None:
         """One that can begin a transaction; None if it gets no epoch now."""
@@ -162,7 +173,8 @@ class TransactionalProducer(WritingClient):
 
     async def _transact(
         self, session: TransactionalSession, batches: Sequence[OutgoingBatch], taken: Taken, fate: int
-    ) -> None:
+    ) -> bool:
+        """Whether it was committed."""
         why = await self.fill(session, batches, taken)
         if fate == OVERDUE:
             await self.sleep_ms(self.timeout_ms * self.random.between(8, 25) // 10)
@@ -171,15 +183,10 @@ class TransactionalProducer(WritingClient):
             session.is_of_use = False
             if self.random.happens(0.5):
                 await self.sleep_ms(2 * self.timeout_ms)
-            return
+            return False
         is_commit = not why and fate != ABORT
-        self.history.asks("commit" if is_commit else "abort")
-        end = await session.end(committed=is_commit)
-        self.world.coverage.count(f"transaction: {'commit' if is_commit else 'abort'} {end}")
-        if end != "done":
-            self.history.ends("info", writes=written(batches), why=f"its end is {end}")
-            return
-        self.history.ends("ok" if is_commit else "fail", writes=written(batches), why=why)
+        if not await self._end(session, batches, commits=is_commit, why=why):
+            return False
         if is_commit:
             self.has_passed(taken.offsets)
         is_bump = bool(why) and not session.is_v2
@@ -187,6 +194,20 @@ class TransactionalProducer(WritingClient):
             is_bump = await self._follow(session) or is_bump
         if is_bump:
             await session.open(is_bump=True)
+        return is_commit
+
+    async def _end(
+        self, session: TransactionalSession, batches: Sequence[OutgoingBatch], *, commits: bool, why: str
+    ) -> bool:
+        """Asks for the commit or the abort; whether that was done. why: it cannot be committed."""
+        self.history.asks("commit" if commits else "abort")
+        end = await session.end(committed=commits)
+        self.world.coverage.count(f"transaction: {'commit' if commits else 'abort'} {end}")
+        if end != "done":
+            self.history.ends("info", writes=written(batches), why=f"its end is {end}")
+            return False
+        self.history.ends("ok" if commits else "fail", writes=written(batches), why=why)
+        return True
 
     async def fill(
         self, session: TransactionalSession, batches: Sequence[OutgoingBatch], taken: Taken

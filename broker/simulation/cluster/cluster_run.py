@@ -20,6 +20,7 @@ from broker.simulation.clients.admin_client import AdminClient
 from broker.simulation.clients.client_kinds import last_readers, make_client
 from broker.simulation.clients.cluster_client import ClusterClient
 from broker.simulation.clients.group_consumer import GroupConsumer
+from broker.simulation.clients.producers import WritingClient
 from broker.simulation.clients.readers import Reader
 from broker.simulation.cluster.address_changes import ADDRESS_VERBS
 from broker.simulation.cluster.client_faults import CLIENT_VERBS
@@ -41,7 +42,7 @@ from broker.simulation.histories.checker import check
 from broker.simulation.histories.history import History
 from broker.simulation.rules.group_rules import GROUPS_SETTLE, GroupRules
 from broker.simulation.rules.rule_table import all_rules
-from broker.simulation.rules.wellness import reason_not_well
+from broker.simulation.rules.wellness import reason_not_steady, reason_not_well
 from broker.simulation.verdict import Violation
 
 __all__ = ["VERBS", "ClusterRun"]
@@ -70,7 +71,15 @@ START_LIMIT_MS: Final = 60_000
 QUIET_MS: Final = 10_000
 """How long clients go on after the trouble is over."""
 FINISH_LIMIT_MS: Final = 180_000
-"""Within so long, when the trouble is over, clients have finished and the cluster is well again."""
+"""So long at most may each of these take, one after the other: that those who write come to their end, those
+who read, the last readers, and the administrator. A transaction may have to run out of its time first."""
+WELL_LIMIT_MS: Final = 60_000
+"""Within so long after the trouble all nodes are up and in sync, though clients are at work. And within so
+long the cluster is well when nobody writes any more, and then all groups have settled."""
+WRITE_LIMIT_MS: Final = 30_000
+"""Within so long a client that writes has written something where all is well."""
+AGAIN_MS: Final = 500
+"""So long it waits before it tries again."""
 LOOK_EVERY_MS: Final = 250
 ELECT_EVERY_MS: Final = 10_000
 """How often the operator looks again at what is left to do when the trouble is over."""
@@ -104,6 +113,8 @@ class ClusterRun:
         self.world.add_client(self.admin)
         self.clients = [make_client(self.world, client, self.bootstrap) for client in plan.clients]
         self.is_calm = False
+        self._calm_ms = 0.0
+        """When the trouble was over."""
 
     def run(self) -> None:
         """From the start to the verdict."""
@@ -147,7 +158,7 @@ class ClusterRun:
 
     def calm(self) -> None:
         """Ends all trouble at once."""
-        self.is_calm = True
+        self.is_calm, self._calm_ms = True, self.world.now_ms
         self.world.tell("the trouble is over")
         for verb in VERBS.values():
             if verb.heal is not None:
@@ -174,12 +185,37 @@ class ClusterRun:
     def finish(self) -> None:
         """Clients go on for a while, and end: those who write, then those who read what was written."""
         self.world.loop.run_for(QUIET_MS)
+        self._until(
+            partial(reason_not_steady, self.world), BECOMES_WELL, WELL_LIMIT_MS, since_ms=self._calm_ms
+        )
         self._finish([each for each in self.clients if each.plan.kind in WRITING])
-        self._until(partial(reason_not_well, self.world), BECOMES_WELL)
+        self._become_well()
+        self._write_once_more()
         self._settle_groups()
         self._finish([each for each in self.clients if each.plan.kind not in WRITING])
         self._read_all()
         self._finish([self.admin])
+
+    def _become_well(self) -> None:
+        self._until(partial(reason_not_well, self.world), BECOMES_WELL, WELL_LIMIT_MS)
+
+    def _write_once_more(self) -> None:
+        """Whoever was refused for ever has come to its end as well as whoever succeeded. So each of those who
+        write does so once more, one after the other, as some share a transactional id. Where committed
+        records may be lost, partitions may have no leader and coordinators may have forgotten epochs."""
+        if self.plan.allows_unclean:
+            return
+
+        async def write(client: WritingClient) -> None:
+            while not await client.write_once_more():
+                await client.sleep_ms(AGAIN_MS)
+
+        for client in self.clients:
+            if isinstance(client, WritingClient):
+                client.begin(write(client))
+                self._until(partial(_why_not_over, client), CLIENTS_FINISH, WRITE_LIMIT_MS)
+                self.world.coverage.count("clients that wrote when all was well")
+        self._become_well()
 
     def _settle_groups(self) -> None:
         """Nobody writes any more, and every group reads and commits what is there."""
@@ -189,7 +225,7 @@ class ClusterRun:
                 topics.setdefault(client.group, {}).update(dict.fromkeys(client.plan.topics))
         for rules in self.world.rules:
             if isinstance(rules, GroupRules):
-                self._until(partial(rules.reason_unsettled, topics), GROUPS_SETTLE)
+                self._until(partial(rules.reason_unsettled, topics), GROUPS_SETTLE, WELL_LIMIT_MS)
 
     def _read_all(self) -> None:
         """Without this nobody knows what became of the last records. Where committed records may be lost, a
@@ -209,19 +245,25 @@ class ClusterRun:
     def _finish(self, clients: Iterable[ClusterClient]) -> None:
         for client in clients:
             client.finish()
-        self._until(lambda: _unfinished(clients), CLIENTS_FINISH)
+        self._until(lambda: _unfinished(clients), CLIENTS_FINISH, FINISH_LIMIT_MS)
 
-    def _until(self, reason_against: Callable[[], str | None], rule: str) -> None:
-        """Until there is no reason against it, or else it is a violation of the rule."""
-        loop = self.world.loop
-        limit_ms = self.world.now_ms + FINISH_LIMIT_MS
+    def _until(
+        self,
+        reason_against: Callable[[], str | None],
+        rule: str,
+        within_ms: int,
+        *,
+        since_ms: float | None = None,
+    ) -> None:
+        """Until there is no reason against it, or else it is a violation of the rule. since_ms: from when on
+        the time counts; None for now."""
+        loop, began_ms = self.world.loop, self.world.now_ms
+        limit_ms = within_ms + (began_ms if since_ms is None else since_ms)
         while (reason := reason_against()) is not None:
             if self.world.now_ms > limit_ms:
-                raise Violation(rule, f"not so after {FINISH_LIMIT_MS // 1_000} s: {reason}")
+                raise Violation(rule, f"not so after {within_ms // 1_000} s: {reason}")
             loop.run_for(LOOK_EVERY_MS)
-        self.world.coverage.longest(
-            f"longest ms until {rule}", int(self.world.now_ms - limit_ms + FINISH_LIMIT_MS)
-        )
+        self.world.coverage.longest(f"longest ms until {rule}", int(self.world.now_ms - began_ms))
 
     def judge(self) -> None:
         """What clients were told, before the checker of histories. It knows no loss that is allowed."""
@@ -233,6 +275,10 @@ class ClusterRun:
             self.world.coverage.add({f"history: {name}": count})
         if not verdict.is_clean:
             raise Violation(PROMISES, f"{', '.join(sorted(verdict.kinds))}\n{verdict.stories}")
+
+
+def _why_not_over(client: ClusterClient) -> str | None:
+    return None if client.is_over else f"{client.name} has written nothing, though all is well"
 
 
 def _unfinished(clients: Iterable[ClusterClient]) -> str | None:

@@ -6,10 +6,11 @@
                   controller has listed the partitions of each broker as the metadata says
     partitions    led, all replicas in sync, nothing being reassigned; all logs equal, and all is committed
     coordinators  all partitions of the internal topics are loaded where they are led
-    transactions  none is open
+    transactions  none is open, neither in a log nor by what its coordinator knows
 
 It looks at a moment: something that happens by itself now and then (a record of the idle quorum, a marker)
-may be under way just then. So it is asked until it finds nothing, or until that took too long.
+may be under way just then. So it is asked until it finds nothing, or until that took too long. What does not
+hang on clients (nodes, quorum, and who leads and is in sync) must come to pass while they are at work, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.coordinator.group_coordinator import GROUP_TOPIC
+from broker.coordinator.runtime.coordinator_context import CoordinatorState
 from broker.coordinator.transaction.transaction_coordinator import TRANSACTION_TOPIC
+from broker.coordinator.transaction.transaction_descriptions import TransactionFilter
+from broker.coordinator.transaction.transaction_states import TransactionState
 from broker.replication.partition import Partition
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.simulated_node import SimulatedNode
@@ -29,7 +33,7 @@ from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicImage, TopicsImage
 from controller.raft.transitions import Role
 
-__all__ = ["BECOMES_WELL", "reason_not_well"]
+__all__ = ["BECOMES_WELL", "reason_not_steady", "reason_not_well"]
 
 BECOMES_WELL: Final = "a cluster without trouble becomes well"
 """The rule that is broken if it is not so in the end."""
@@ -38,11 +42,18 @@ IDLE_RECORDS: Final = 10
 """By so many records images may differ that say the same: an idle quorum writes one now and then, and the
 next one tells that it is committed."""
 
+_UNENDED: Final = TransactionFilter(
+    states=tuple(
+        each.label for each in TransactionState if each is TransactionState.ONGOING or each.is_prepared
+    )
+)
+
 
 def reason_not_well(world: ClusterWorld) -> str | None:
     """One sentence; None if all is well. It costs as much as reading the headers of all logs, if all else is
     well."""
-    looks: tuple[Callable[[ClusterWorld], Iterator[str]], ...] = (
+    return _first_reason(
+        world,
         _nodes,
         _quorum,
         _images,
@@ -50,8 +61,18 @@ def reason_not_well(world: ClusterWorld) -> str | None:
         _registrations,
         _hosted,
         _coordinators,
+        _transactions,
         _logs,
     )
+
+
+def reason_not_steady(world: ClusterWorld) -> str | None:
+    """The same of what is to be so although clients are at work: that all nodes are up, registered and not
+    fenced, the quorum is led, and partitions are led and in sync."""
+    return _first_reason(world, _nodes, _quorum, _registrations)
+
+
+def _first_reason(world: ClusterWorld, *looks: Callable[[ClusterWorld], Iterator[str]]) -> str | None:
     return next((reason for look in looks for reason in look(world)), None)
 
 
@@ -198,6 +219,21 @@ def _coordinators(world: ClusterWorld) -> Iterator[str]:
             led = [] if topic is None else _led_by(node, topic)
             if partitions != led:
                 yield f"{node} leads {led} of {name} and has loaded {partitions}"
+
+
+def _transactions(world: ClusterWorld) -> Iterator[str]:
+    """By what coordinators know: each has ended, its end is recorded, and no group waits for its marker. Else
+    a producer is told for ever that another transaction is under way, or a group that its offsets are not
+    stable."""
+    for node in () if world.may_lose_records else world.brokers:
+        if node.broker is None:
+            continue
+        for listed in node.broker.services.transactions.list_transactions(_UNENDED) or ():
+            if listed is not None:
+                yield f"{listed.transactional_id} is in {listed.transaction_state} by what {node} knows"
+        for index, context in node.broker.services.groups.contexts.items():
+            if context.state is CoordinatorState.ACTIVE and context.shard.offset_metadata.pending.by_producer:
+                yield f"offsets in {GROUP_TOPIC}-{index} wait for the end of a transaction on {node}"
 
 
 def _led_by(node: SimulatedNode, topic: TopicImage) -> list[int]:
