@@ -27,10 +27,11 @@ from controller.raft.replica import Replica
 from controller.raft.role_changes import become_prospective
 from controller.raft.roles import Follower, Leader, Prospective, Tally
 from controller.raft.transitions import Role, RoleCause
-from controller.raft.voters import VoterHistory
-from controller.raft.wire import Caller
+from controller.raft.voters import VoterHistory, VoterSet
+from controller.raft.wire import Caller, update_voter_answer
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
+from protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from protocol.messages.vote import VoteRequest
 
 Patch = pytest.MonkeyPatch
@@ -354,6 +355,19 @@ def _changes_two_voters_at_once(patch: Patch) -> None:
     patch.setattr(membership, "_obstacle", lambda replica, doing: None)
 
 
+def _forgets_where_voters_are(patch: Patch) -> None:
+    """The leader answers a voter that has told another address, and does nothing else."""
+
+    def handle(replica: Replica, caller: Caller, request: UpdateRaftVoterRequest) -> None:
+        replica.answer(caller.token, update_voter_answer(replica, caller, ErrorCode.NONE))
+
+    _handles(patch, UpdateRaftVoterRequest, handle)
+
+
+def _tells_nobody_where_it_is(patch: Patch) -> None:
+    patch.setattr(VoterSet, "differs_from", lambda self, voter: False)
+
+
 def _changes_voters_too_early(patch: Patch) -> None:
     genuine = membership._obstacle
 
@@ -499,6 +513,16 @@ MUTANTS = (
         "changes voters before its epoch is committed",
         ("voters change one at a time",),
         _changes_voters_too_early,
+    ),
+    Mutant(
+        "forgets where voters are",
+        ("the voters' addresses follow the voters",),
+        _forgets_where_voters_are,
+    ),
+    Mutant(
+        "tells nobody where it is",
+        ("the voters' addresses follow the voters",),
+        _tells_nobody_where_it_is,
     ),
     Mutant("overlooks voters in what it fetches", ("the newest voters in the log count",), _overlooks_voters),
     Mutant(

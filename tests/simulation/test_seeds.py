@@ -48,6 +48,7 @@ def test_every_rule_holds_under_every_seed() -> None:
     assert seen == SEEDS
     if SEEDS >= ENOUGH_FOR_ALL_TRANSITIONS:
         assert [pair for pair in TRANSITIONS if pair[0] is not pair[1] and not taken(coverage, *pair)] == []
+        assert coverage.counts.get("looked at: voter that has moved")
 
 
 @pytest.mark.parametrize("seed", FAILED_ONCE)

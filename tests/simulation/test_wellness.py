@@ -15,8 +15,11 @@ from broker.simulation.rules import wellness
 from broker.simulation.rules.wellness import reason_not_well
 from broker.simulation.verdict import Violation, without_logs
 from controller.metadata.image.topics import NO_LEADER, PartitionRegistration
+from controller.raft.voters import VoterSet
 from protocol.values import ZERO_UUID
+from tests.simulation.changing_cluster import ChangingCluster
 from tests.simulation.cluster_by_hand import ClusterByHand
+from tests.simulation.test_address_changes import wait_until_in_sync
 from tests.simulation.test_cluster_rules import Traffic, becomes
 from tests.simulation.transaction_fates import ProducerByHand
 
@@ -50,6 +53,28 @@ def test_a_partition_that_nobody_leads(
     places = tuple(NodePlace(number, True, True) for number in (1, 2, 3))
     world = ClusterWorld(1, places, may_lose_records=may_lose)
     assert wellness._reason_of(partition, world) == reason
+
+
+def is_found(cluster: ChangingCluster, reason: str | None) -> bool:
+    """Whether the cluster is once not well in this way (None: well)."""
+    found = None
+    for _ in range(LOOKS):
+        found = reason_not_well(cluster.run.world)
+        if found is None if reason is None else reason in (found or ""):
+            return True
+        cluster.pass_by(250)
+    raise AssertionError(f"{found!r} in the end")
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_voter_at_another_address(monkeypatch: pytest.MonkeyPatch, is_told: bool) -> None:
+    """The leader of the quorum must hear where it is."""
+    if not is_told:
+        monkeypatch.setattr(VoterSet, "differs_from", lambda self, voter: False)
+    cluster = ChangingCluster(is_dynamic=True, has_other_ports=True)
+    cluster.play("move a controller")
+    wait_until_in_sync(cluster, 1)
+    assert is_found(cluster, None if is_told else "looks for node-1 at ")
 
 
 def test_a_transaction_whose_end_is_not_recorded() -> None:

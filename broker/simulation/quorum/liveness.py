@@ -3,7 +3,8 @@
     faults ──▶ quiet period: electing ──▶ catching up ──▶ stable ──▶ faults again, or the end
                              │            │               │
                              │            │               └ for a while: the leader stays in its epoch
-                             │            └ within a bound: all who can reach it have what is committed
+                             │            └ within a bound: all who can reach it have what is committed, and
+                             │              it knows where each of them is that votes
                              └ within a bound: a leader, and a new append that is committed
 
 In a quiet period a majority of the voters is up, on sound disks and well connected; messages are quick and
@@ -12,7 +13,8 @@ Whether all replicas come back or just a core, with the others down, is drawn. T
 every set of voters that any disk names, since nobody outside can know which of them counts. Where a leader
 goes on with the voter that it was asked to add before, and so needs one that is down, all come back.
 
-    a healthy majority has a leader     a healthy replica catches up    an undisturbed quorum keeps its leader
+    a healthy majority has a leader     an undisturbed quorum keeps its leader
+    a healthy replica catches up        the voters' addresses follow the voters
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.simulation.quorum.fault_plan import without_faults
+from broker.simulation.quorum.network import LISTENER
 from broker.simulation.quorum.steps import leaders
 from broker.simulation.verdict import Violation
 
@@ -147,13 +150,35 @@ class Liveness:
         leading = leaders(world)
         leaving = [each for each in leading if each.node.is_observer]  # whose own removal is on its way
         if not behind and len(followed) == 1 and len(leading) == 1 and not leaving:
-            self._epoch = self._core[0].node.leader.epoch
-            self._next("stable")
+            self._voters_are_found(leading[0])
         elif self._passed_ms() > CATCHING_UP_BOUND_MS * world.patience:
             self._fail(
                 "a healthy replica catches up",
                 f"after {self._passed_ms()} ms {', '.join(map(str, behind))} lack what is committed up to "
                 f"{end_offset}; {self._state()}",
+            )
+
+    def _voters_are_found(self, leader: Machine) -> None:
+        """Each voter tells the leader where it listens (KIP-853). A leader that does not know it goes on, as
+        the others fetch from it; but whoever needs a majority later may not find one."""
+        world, voters = self._world, leader.node.voters
+        moved: list[str] = []
+        for each in self._core:
+            address = each.config.endpoints.get(LISTENER)
+            if address is None or not voters.has(each.key):
+                continue
+            known = voters.endpoints_of(each.id).get(LISTENER)
+            if known != address:
+                moved.append(f"{each} is at {address} and not at {known}")
+            elif each.number in world.moved:
+                world.coverage.count("looked at: voter that has moved")
+        if not moved:
+            self._epoch = leader.node.leader.epoch
+            self._next("stable")
+        elif self._passed_ms() > CATCHING_UP_BOUND_MS * world.patience:
+            raise Violation(
+                "the voters' addresses follow the voters",
+                f"after {self._passed_ms()} ms {'; '.join(moved)}, as {leader} has it; {self._state()}",
             )
 
     def _stable(self) -> None:

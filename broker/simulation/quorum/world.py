@@ -98,6 +98,8 @@ class World:
         self.library = Library()
         self.machines: list[Machine] = []
         self.addresses: dict[tuple[str, int], Machine] = {}
+        self.moved: dict[int, None] = {}
+        """Machines, by number, that have another address than at the beginning."""
         self.lost_disks: dict[ReplicaKey, ObservedLog] = {}
         """What was on a disk when a replica lost it."""
         self.first_electorate: Electorate = ()
@@ -288,6 +290,7 @@ class World:
     def move(self, machine: Machine, address: Address) -> None:
         """Another address from now on; whoever starts later has it among its bootstrap servers."""
         del self.addresses[next(iter(machine.config.endpoints.values()))]
+        self.moved[machine.number] = None
         self.addresses[address] = machine
         machine.config = msgspec.structs.replace(
             machine.config, endpoints=MappingProxyType({LISTENER: address})

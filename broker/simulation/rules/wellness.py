@@ -1,7 +1,8 @@
 """Whether a cluster is well: what must come to pass some time after all trouble is over.
 
     nodes         all are up; the brokers are registered and not fenced
-    quorum        one controller leads, the others follow it and have as much of its log
+    quorum        one controller leads, the others follow it and have as much of its log; it knows at which
+                  address each voter is
     images        all brokers and controllers have the same metadata, but for records that say nothing; a
                   controller has listed the partitions of each broker as the metadata says
     partitions    led, all replicas in sync, nothing being reassigned; all logs equal, and all is committed
@@ -25,12 +26,14 @@ from broker.coordinator.transaction.transaction_descriptions import TransactionF
 from broker.coordinator.transaction.transaction_states import TransactionState
 from broker.replication.partition import Partition
 from broker.simulation.cluster.cluster_world import ClusterWorld
-from broker.simulation.cluster.simulated_node import SimulatedNode
+from broker.simulation.cluster.simulated_node import CONTROLLER_LISTENER, SimulatedNode
 from broker.simulation.rules.metadata_rules import different_subjects
 from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.seen_logs import SeenLog, first_above
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.topics import NO_LEADER, PartitionRegistration, TopicImage, TopicsImage
+from controller.raft.identity import Address
+from controller.raft.node import RaftNode
 from controller.raft.transitions import Role
 
 __all__ = ["BECOMES_WELL", "reason_not_steady", "reason_not_well"]
@@ -94,6 +97,21 @@ def _quorum(world: ClusterWorld) -> Iterator[str]:
     ends = {str(node): raft.end_offset for node, raft in replicas if raft is not None}
     if len(set(ends.values())) != 1:
         yield f"controllers have different log ends: {ends}"
+    for node, raft in replicas:
+        if world.voters.is_dynamic and raft is not None and raft.role is Role.LEADER:
+            yield from _moved_voters(world, node, raft)
+
+
+def _moved_voters(world: ClusterWorld, leader: SimulatedNode, raft: RaftNode) -> Iterator[str]:
+    """Each tells the leader where it listens, and the quorum's log says so (KIP-853)."""
+    for voter in raft.voters.by_id.values():
+        node = world.nodes.get(voter.key.id)
+        if node is None or node.quorum_replica is None or not voter.is_replica(node.quorum_replica.key):
+            continue
+        address = Address(node.place.host, node.place.controller_port)
+        known = voter.endpoints.get(CONTROLLER_LISTENER)
+        if known != address:
+            yield f"{leader}, which leads the quorum, looks for {node} at {known}, it is at {address}"
 
 
 def _image(world: ClusterWorld) -> ClusterImage | None:
