@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
+from broker.controller_channel import lifecycle
 from broker.metadata.cache import MetadataCache
 from broker.metadata.loader import MetadataLoader
-from broker.simulation.cluster import cluster_run
+from broker.simulation.cluster import cluster_run, restarts
 from broker.simulation.rules import log_rules, metadata_rules, partition_rules
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.partition_index import PartitionIndex
@@ -168,6 +169,12 @@ def _leaves_the_new_life_in_sync(patch: Patch) -> None:
 
     genuine = brokers.register_broker
     everywhere(patch, genuine, register)
+
+
+def _gives_up_at_the_first_refusal(patch: Patch) -> None:
+    """A broker that starts, and is not registered at once."""
+    genuine = lifecycle._refusal
+    patch.setattr(lifecycle, "_refusal", lambda response: (genuine(response)[0], True))
 
 
 def _forgets_partitions_in_the_index(patch: Patch) -> None:
@@ -366,6 +373,13 @@ CONTROLLER_MUTANTS = (
         partition_rules.FENCED_LEADER,
         _leaves_the_new_life_in_sync,
         "controller and follower restart",
+        1,
+    ),
+    ClusterMutant(
+        "gives up at the first refusal",
+        restarts.ENDS_BY_ITSELF,
+        _gives_up_at_the_first_refusal,
+        "leader fails",
         1,
     ),
     ClusterMutant(

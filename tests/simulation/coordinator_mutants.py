@@ -12,7 +12,7 @@ from broker.coordinator.classic import rebalance
 from broker.coordinator.consumer import consumer_group_requests, reconciliation
 from broker.coordinator.consumer.consumer_group_requests import ConsumerGroupRequests
 from broker.coordinator.group_shard import GroupShard
-from broker.coordinator.offsets import commit, fetch, transactional_commit
+from broker.coordinator.offsets import commit, deletion, fetch, offset_records, transactional_commit
 from broker.coordinator.runtime.coordinator_context import CoordinatorContext
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from broker.coordinator.runtime.partition_load import PartitionLoad
@@ -28,7 +28,7 @@ from broker.coordinator.transaction.transaction_metadata import NO_EPOCH, Transa
 from broker.coordinator.transaction.transaction_shard import TransactionShard
 from broker.coordinator.transaction.transaction_states import TransactionState
 from broker.simulation.clients.transactional_producers import REFUSED
-from broker.simulation.cluster import cluster_run
+from broker.simulation.cluster import cluster_run, operator_looks
 from broker.simulation.rules import fault_rules, group_claims, group_rules, offset_registers
 from broker.simulation.rules.group_claims import GroupClaims
 from broker.simulation.verdict import Violation
@@ -255,6 +255,14 @@ def _tells_an_older_offset(patch: Patch) -> None:
         return msgspec.structs.replace(found, offset=found.offset - 1) if found.offset > 0 else found
 
     patch.setattr(fetch, "_fetch_one", partial(fetch_one, fetch._fetch_one))
+
+
+def _deletes_other_offsets(patch: Patch) -> None:
+    """Than those that it was asked to delete: those of the next partition."""
+    genuine = offset_records.offset_tombstone
+    patch.setattr(
+        deletion, "offset_tombstone", lambda group_id, topic, index: genuine(group_id, topic, index + 1)
+    )
 
 
 def _advances_members_beyond_the_group(patch: Patch) -> None:
@@ -541,6 +549,13 @@ COORDINATOR_MUTANTS = (
         offset_registers.REMEMBERED,
         _tells_an_older_offset,
         "member of a classic group dies",
+        1,
+    ),
+    ClusterMutant(
+        "deletes other offsets",
+        operator_looks.BY_HAND,
+        _deletes_other_offsets,
+        "operator uses a group",
         1,
     ),
     ClusterMutant(

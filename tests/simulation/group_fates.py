@@ -9,6 +9,8 @@ from typing import Final
 from broker.coordinator.group_coordinator import GROUP_TOPIC
 from broker.replication.partition import Partition
 from broker.simulation.cluster.cluster_plan import ClientPlan
+from broker.simulation.cluster.cluster_steps import ClusterStep
+from broker.simulation.cluster.operator_looks import OPERATOR_VERBS, OPERATORS_GROUP
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from tests.simulation.cluster_by_hand import PRODUCER, TOPIC, ClusterByHand
 
@@ -22,6 +24,7 @@ LATE: Final = MappingProxyType(
     }
 )
 GROUP: Final = "group-of-consumers"
+USES: Final = 12
 
 
 def _members(kind: str, count: int) -> tuple[ClientPlan, ...]:
@@ -103,9 +106,23 @@ def consumer_dies(seed: int) -> None:
     _member_dies(seed, "consumer")
 
 
+def operator_uses_a_group(seed: int) -> None:
+    """By hand: an offset is committed and stays, or is deleted, or goes with its group."""
+    cluster = ClusterByHand(seed)
+    admin, name = cluster.run.admin, "use a group by hand"
+    for bits in range(USES):
+        with cluster.quiet():
+            assert OPERATOR_VERBS[name].play(cluster.run, ClusterStep(0, name, 0, bits)) is not None
+        cluster.wait_until(lambda: OPERATORS_GROUP not in admin.under_way)
+    for how in ("committed", "deleted", "deleted with its group"):
+        assert cluster.world.coverage.counts.get(f"operator: an offset was {how}"), how
+    cluster.end()
+
+
 GROUP_FATES: Final[Mapping[str, Callable[[int], None]]] = MappingProxyType(
     {
         "member stands still": member_stands_still,
+        "operator uses a group": operator_uses_a_group,
         "member of a classic group dies": classic_member_dies,
         "member of a consumer group dies": consumer_dies,
         "coordinator of a classic group fails": classic_coordinator_fails,

@@ -3,12 +3,16 @@ simulator strikes, in the cluster that the mutant names, and none strikes there 
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
+import re
+
 import pytest
 
-from broker.simulation.clients.transactional_producers import REFUSED
+from broker.simulation import clients, cluster, rules
 from broker.simulation.cluster import cluster_run
 from broker.simulation.cluster.cluster_running import play
-from broker.simulation.rules.group_rules import GROUPS_SETTLE
 from broker.simulation.rules.rule_table import RULES
 from broker.simulation.verdict import Failure
 from tests.simulation.cluster_fates import FATES
@@ -24,16 +28,8 @@ ALL = (*REPLICATION_MUTANTS, *CONTROLLER_MUTANTS, *COORDINATOR_MUTANTS, *STORAGE
 PLACES = sorted({(mutant.arena, mutant.seed) for mutant in ALL})
 """Where any mutant is caught."""
 
-AT_THE_END = (
-    cluster_run.BECOMES_WELL,
-    cluster_run.CLIENTS_FINISH,
-    cluster_run.PROMISES,
-    GROUPS_SETTLE,
-    REFUSED,
-)
-"""Rules that are in no table, as they are looked at once, or by a client."""
-
-
+RAISED = re.compile(r"Violation\(\s*([A-Z][A-Z_]+)")
+"""The name of a rule, where it is said to be broken."""
 SHORT_LIMIT_MS = 45_000
 """So long a mutant has to become well: it never does."""
 
@@ -67,7 +63,18 @@ def test_nothing_is_wrong_without_a_mutant(arena: str, seed: int) -> None:
 def test_every_rule_has_a_mutant() -> None:
     """What no mutant breaks might as well not be checked."""
     broken = {mutant.breaks for mutant in ALL}
-    assert [rule for rule in (*RULES, *AT_THE_END) if rule not in broken] == []
+    assert [rule for rule in RULES if rule not in broken] == []
+
+
+def test_every_rule_that_can_strike_is_in_the_table() -> None:
+    """Wherever it is looked at: after a turn, by a client, by a verb, or in the end."""
+    named: list[str] = []
+    for package in (clients, cluster, rules):
+        for found in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{found.name}")
+            named += [vars(module)[name] for name in RAISED.findall(inspect.getsource(module))]
+    assert len(set(named)) > 40
+    assert set(named) - RULES.keys() == set()
 
 
 def test_there_are_enough_mutants() -> None:

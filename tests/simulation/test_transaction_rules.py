@@ -135,3 +135,18 @@ def test_an_index_that_names_another_transaction(written: Written) -> None:
     written.marker(committed=False)
     written.log.active.transaction_index.append(AbortedTransaction(9, 0, 1, 0))
     strikes(transaction_rules.ABORTED_DIFFER, written.turn)
+
+
+def test_an_index_that_keeps_what_was_cut_off_with_its_marker(written: Written) -> None:
+    """No other marker comes behind it, so nothing new is read."""
+    written.batch(0, transactional=True)
+    written.marker(committed=False)
+    written.turn()
+    index = written.log.active.transaction_index
+    (entry,) = index.entries()
+    written.log.truncate_to(entry.last_offset, now_ms=1)
+    written.turn()
+    assert index.entries() == []
+    written.log.segments.truncations += 1
+    index.append(entry)
+    strikes(transaction_rules.ABORTED_DIFFER, written.turn)

@@ -42,10 +42,16 @@ from broker.simulation.histories.checker import check
 from broker.simulation.histories.history import History
 from broker.simulation.rules.group_rules import GROUPS_SETTLE, GroupRules
 from broker.simulation.rules.rule_table import all_rules
-from broker.simulation.rules.wellness import reason_not_steady, reason_not_well
+from broker.simulation.rules.wellness import (
+    BECOMES_WELL,
+    CLIENTS_FINISH,
+    PROMISES,
+    reason_not_steady,
+    reason_not_well,
+)
 from broker.simulation.verdict import Violation
 
-__all__ = ["VERBS", "ClusterRun"]
+__all__ = ["BECOMES_WELL", "CLIENTS_FINISH", "PROMISES", "VERBS", "ClusterRun"]
 
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
@@ -85,10 +91,6 @@ ELECT_EVERY_MS: Final = 10_000
 """How often the operator looks again at what is left to do when the trouble is over."""
 
 WRITING: Final = frozenset({"producer", "transactional", "transformer"})
-
-CLIENTS_FINISH: Final = "clients finish when the trouble is over"
-BECOMES_WELL: Final = "the cluster is well when the trouble is over"
-PROMISES: Final = "what clients were told holds"
 
 
 class ClusterRun:

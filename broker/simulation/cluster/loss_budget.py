@@ -16,7 +16,8 @@ eligible leader replicas (KIP-966) while there are fewer in sync. So that it is 
 * A disk that fails ends processes at any moment, so it does not come together with lost data.
 
 Where the plan allows unclean elections anything may be lost. The logs of controllers are not counted: they
-are synced before they are answered for, and no controller's disk is ever taken away.
+are synced before they are answered for, and where a controller loses its disk, `disk_losses` sees to it that
+a majority of the voters is left.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All rules of a cluster, as a world takes them, and what the name of each says in full.
 
-A rule is looked at after each turn of a node. What it costs is a few numbers for each partition that has not
-changed.
+Most of them are looked at after each turn of a node. What that costs is a few numbers for each partition that
+has not changed. The others belong to a client, to the operator or to the end of a run.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from broker.simulation.clients.transactional_producers import REFUSED
 from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld, Rule
-from broker.simulation.rules import fault_rules, fetch_rules, group_claims, offset_registers
+from broker.simulation.cluster.operator_looks import BY_HAND
+from broker.simulation.cluster.restarts import ENDS_BY_ITSELF
+from broker.simulation.rules import fault_rules, fetch_rules, group_claims, offset_registers, wellness
 from broker.simulation.rules import group_rules as groups
 from broker.simulation.rules import log_rules as logs
 from broker.simulation.rules import metadata_rules as metadata
@@ -20,6 +23,7 @@ from broker.simulation.rules import partition_rules as partitions
 from broker.simulation.rules import transaction_rules as transactions
 from broker.simulation.rules.partition_watch import PartitionWatch
 from broker.simulation.rules.seen_partitions import SeenCluster
+from broker.simulation.verdict import THE_NODE_FAILS
 
 __all__ = ["RULES", "all_rules"]
 
@@ -66,6 +70,14 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         groups.GIVEN_UP: "no partition goes to another member while one in the group takes it for its own",
         fault_rules.CONTAINED: "but by one of a disk, no request, connection or coordinator raises anything",
         fault_rules.MALFORMED: "no node closes a connection for what it was sent",
+        THE_NODE_FAILS: "nothing that a node raises gets out of it, but what ends it with a sentence",
+        ENDS_BY_ITSELF: "but over its disk, or where a controller was not to be found for too long",
+        REFUSED: "of two with one transactional id, the older one neither writes nor ends a transaction",
+        BY_HAND: "an offset that an operator has committed or deleted in a group is so when it is looked up",
+        wellness.CLIENTS_FINISH: "each comes to its end, reads to the end, and writes once more",
+        wellness.BECOMES_WELL: "all nodes are up and agree, all partitions are led, in sync and equal",
+        groups.GROUPS_SETTLE: "each partition has one owner, who has read and committed all that is there",
+        wellness.PROMISES: "the history of all clients has no anomaly (`histories`)",
     }
 )
 """What each rule says, by its name."""

@@ -36,10 +36,12 @@ from controller.raft.identity import Address
 from controller.raft.node import RaftNode
 from controller.raft.transitions import Role
 
-__all__ = ["BECOMES_WELL", "reason_not_steady", "reason_not_well"]
+__all__ = ["BECOMES_WELL", "CLIENTS_FINISH", "PROMISES", "reason_not_steady", "reason_not_well"]
 
-BECOMES_WELL: Final = "a cluster without trouble becomes well"
-"""The rule that is broken if it is not so in the end."""
+BECOMES_WELL: Final = "the cluster is well when the trouble is over"
+CLIENTS_FINISH: Final = "clients finish when the trouble is over"
+PROMISES: Final = "what clients were told holds"
+"""Rules of the end of a run, which `cluster_run` looks at."""
 
 IDLE_RECORDS: Final = 10
 """By so many records images may differ that say the same: an idle quorum writes one now and then, and the
