@@ -85,6 +85,15 @@ def _failures() -> ClusterPlan:
     return _plan({"kill": 6, "pause": 3, "cut one way": 2, "cut both ways": 2, "elect preferred leaders": 3})
 
 
+def _small_segments() -> ClusterPlan:
+    """Logs of many files, at which retention looks all the time."""
+    topic = replace(TOPIC, configs={**TOPIC.configs, "internal.segment.bytes": "50000"})
+    plan = replace(_failures(), topics=(topic,))
+    return plan.with_properties(
+        {"log.initial.task.delay.ms": "500", "log.retention.check.interval.ms": "1000"}
+    )
+
+
 def _transactions() -> ClusterPlan:
     """Producers of both protocols, some of which read what they commit."""
     clients = tuple(
@@ -179,6 +188,7 @@ def _transformers(members: str) -> ClusterPlan:
 ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
     {
         "failures": _failures,
+        "small segments": _small_segments,
         "transactions": _transactions,
         "groups": _groups,
         "nearby": _nearby,

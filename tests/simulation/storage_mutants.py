@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from broker.simulation.cluster import cluster_run
-from broker.simulation.rules import fetch_rules, transaction_rules
+from broker.simulation.rules import deletion_rules, fetch_rules, transaction_rules
 from broker.simulation.verdict import THE_NODE_FAILS
-from storage import append, lookup, producer_state, recovery, truncation
+from storage import append, lookup, producer_state, recovery, retention, truncation
 from storage.partition_log import PartitionLog
 from storage.producer_state import ProducerEntry, ProducerState
 from storage.segment import Segment
@@ -125,7 +125,31 @@ def _note_producer_only(self: Any, segment: Segment, header: Any, batch: Any) ->
         self.producers.update(header, append.stored_marker_of(batch, header))
 
 
+# Deletion
+
+
+def _deletes_all_segments_but_the_active_one(patch: Patch) -> None:
+    """As soon as they are committed, whatever the retention of their topic."""
+
+    def deletable(log: PartitionLog, now_ms: int, at_most: int) -> list[str]:
+        segments = log.segments
+        return [
+            "the mutant wants it"
+            for number, segment in enumerate(segments[:at_most])
+            if segment is not log.active and segments[number + 1].base_offset <= log.high_watermark
+        ]
+
+    patch.setattr(retention, "_deletable", deletable)
+
+
 STORAGE_MUTANTS = (
+    ClusterMutant(
+        "deletes all segments but the active one",
+        deletion_rules.UNASKED,
+        _deletes_all_segments_but_the_active_one,
+        "small segments",
+        1,
+    ),
     ClusterMutant(
         "keeps torn batches",
         THE_NODE_FAILS,

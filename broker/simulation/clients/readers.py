@@ -90,6 +90,8 @@ class Reader(ClusterClient):
         )
         self.positions: dict[Place, ReaderPosition] = {}
         self.records_read = 0
+        self.jumps = 0
+        """How often it went elsewhere, as the log was not what it believed."""
         self._rack = self.option("rack")
         self._preferred: dict[Place, PreferredReplica] = {}
         self._sessions: dict[int, ReaderSession] = {}
@@ -179,6 +181,7 @@ class Reader(ClusterClient):
         self._assign()
 
     def _jump(self, place: Place, offset: int, why: str) -> None:
+        self.jumps += 1
         self.world.coverage.count(f"reader: {why}")
         self.world.tell(f"{self.name} goes from {self.positions[place].offset} to {offset}: {why}")
         self.positions[place] = ReaderPosition(offset)

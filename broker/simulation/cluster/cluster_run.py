@@ -243,6 +243,14 @@ class ClusterRun:
         self._finish(readers)
         if not all(read) and not self.plan.allows_unclean:
             raise Violation(CLIENTS_FINISH, "a partition could not be read to its end")
+        self._have_not_jumped(readers)
+
+    def _have_not_jumped(self, readers: Iterable[Reader]) -> None:
+        """Nothing happens to the cluster any more. A reader that goes elsewhere begins another reading, which
+        the checker does not take for one of all that there is."""
+        jumped = [reader.name for reader in readers if reader.jumps]
+        if jumped and not self.plan.allows_unclean:
+            raise Violation(PROMISES, f"{', '.join(jumped)} could not read from offset 0 on without a gap")
 
     def _finish(self, clients: Iterable[ClusterClient]) -> None:
         for client in clients:

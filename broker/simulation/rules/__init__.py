@@ -9,6 +9,7 @@ In reading order:
 * `committed_logs`       what is committed in a partition: the reference for every log
 * `partition_rules`      who leads, who is in sync, how far all is committed
 * `log_rules`            offsets and epochs of each log, and that nothing committed is lost or changed
+* `deletion_rules`       that the beginning of a log goes only where somebody wants that
 * `transaction_rules`    producers and transactions in each log, by a model that reads its batches
 * `fault_rules`          what nodes contain of their own faults, and what they cannot read
 * `metadata_rules`       images beside each other, and the quorum's log beneath them

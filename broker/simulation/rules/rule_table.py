@@ -15,7 +15,14 @@ from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_world import ClusterWorld, Rule
 from broker.simulation.cluster.operator_looks import BY_HAND
 from broker.simulation.cluster.restarts import ENDS_BY_ITSELF
-from broker.simulation.rules import fault_rules, fetch_rules, group_claims, offset_registers, wellness
+from broker.simulation.rules import (
+    deletion_rules,
+    fault_rules,
+    fetch_rules,
+    group_claims,
+    offset_registers,
+    wellness,
+)
 from broker.simulation.rules import group_rules as groups
 from broker.simulation.rules import log_rules as logs
 from broker.simulation.rules import metadata_rules as metadata
@@ -46,6 +53,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         logs.LOST: "a leader of a new epoch has all that leaders before it have committed",
         logs.CUT_OFF: "no replica cuts off what is committed and in its log",
         logs.AHEAD: "no follower takes more for committed than any leader has committed",
+        deletion_rules.UNASKED: "the log start of a topic of clients, or of an internal one, stays 0",
         transactions.SEQUENCES: "of an idempotent producer, no batch is in a log twice, and none is left out",
         transactions.NOT_FENCED: "nothing of an older producer epoch comes behind a newer one",
         transactions.COORDINATOR_BACK: "no marker of an older coordinator comes behind one of a newer",
@@ -95,6 +103,7 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
                 logs.BatchRules(cluster),
                 partitions.LeaderRules(cluster),
                 logs.CommitmentRules(cluster),
+                deletion_rules.DeletionRules(cluster),
                 transactions.TransactionRules(cluster),
             ],
         ),

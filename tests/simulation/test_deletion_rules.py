@@ -1,0 +1,59 @@
+"""The beginnings of logs: a rule strikes where records go that nobody has had deleted, and the last readers
+of a run notice it by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker.simulation.cluster import cluster_run
+from broker.simulation.cluster.cluster_changes import EXTRA_PREFIX
+from broker.simulation.rules.deletion_rules import UNASKED
+from broker.simulation.verdict import without_logs
+from tests.simulation.cluster_by_hand import TOPIC, ClusterByHand
+from tests.simulation.test_cluster_rules import Traffic, on_leader, strikes
+
+
+@pytest.fixture
+def traffic() -> Iterator[Traffic]:
+    with without_logs():
+        found = Traffic(1)
+        found.write(3)
+        yield found
+
+
+def test_a_log_start_that_moves_unasked(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    hosted.log.increase_log_start(1)
+    strikes(UNASKED, lambda: traffic.turn(node))
+
+
+def test_the_log_start_of_the_administrator_s_topics_may_move(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    traffic.seen.topic = f"{EXTRA_PREFIX}1"
+    hosted.log.increase_log_start(1)
+    traffic.turn(node)
+    assert traffic.world.coverage.counts["looked at: log that does not begin at 0"] == 1
+
+
+def test_a_first_file_that_is_missing(traffic: Traffic) -> None:
+    """The log start stays where it was."""
+    node, hosted = on_leader(traffic)
+    hosted.log.roll(0)
+    hosted.log.segments.remove_first(1)
+    hosted.partition_epoch += 1
+    strikes(UNASKED, lambda: traffic.turn(node))
+
+
+def test_a_last_reader_that_does_not_find_the_first_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on with the first one that is there, and all that it passes then is visible: the checker misses
+    nothing."""
+    monkeypatch.setattr(cluster_run, "all_rules", lambda *_: [])
+    cluster = ClusterByHand()
+    cluster.wait_ms(2_000)
+    log, admin = cluster.hosted(cluster.leader).log, cluster.run.admin
+    with cluster.quiet():
+        admin.carry_out(admin.delete_records(TOPIC, 0, -1))
+    cluster.wait_until(lambda: log.log_start_offset > 0)
+    strikes(cluster_run.PROMISES, cluster.end)
