@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from broker.controller_channel.peer import tcp
+from broker.handlers import offset_for_leader_epoch
 from broker.replication import coordinator_log, reading
 from broker.replication.delayed_produce import DelayedProduce
 from broker.replication.fetcher import followed_log
@@ -18,7 +19,14 @@ from broker.replication.partition import Partition
 from broker.replication.partition_state import CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr
 from broker.replication.roles import NO_EPOCH, Leader, ReplicaState
 from broker.simulation.cluster import cluster_run
-from broker.simulation.rules import fault_rules, fetch_rules, log_rules, offset_registers, partition_rules
+from broker.simulation.rules import (
+    fault_rules,
+    fetch_rules,
+    log_rules,
+    offset_registers,
+    partition_rules,
+    refusal_rules,
+)
 from controller.metadata.topic_names import METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.framing import encode_request_frame
@@ -221,15 +229,24 @@ def _acknowledges_at_once(patch: Patch) -> None:
     patch.setattr(DelayedProduce, "wait", wait)
 
 
+def _acknowledges_at_once_unseen(patch: Patch) -> None:
+    """The next leader lacks sequences of producers. That is not judged, and only the history shows it."""
+    _acknowledges_at_once(patch)
+    patch.setattr(refusal_rules.RefusalRules, "has_refused", lambda *_: None)
+
+
 def _needs_no_min_isr(patch: Patch) -> None:
     patch.setattr(Partition, "effective_min_isr", property(lambda self: 1))
 
 
 def _acknowledges_what_it_lost(patch: Patch) -> None:
+    """The next leader lacks sequences of producers. That is not judged, and only the history shows it."""
+
     def fail(genuine: Any, self: Partition, error: ErrorCode) -> None:
         genuine(self, ErrorCode.NONE)
 
     wrapped(patch, Partition, "fail_commit_waiters", fail)
+    patch.setattr(refusal_rules.RefusalRules, "has_refused", lambda *_: None)
 
 
 def _coordinators_do_not_wait(patch: Patch) -> None:
@@ -262,7 +279,57 @@ def _shows_all_of_a_follower(patch: Patch) -> None:
     everywhere(patch, genuine, fetch_records)
 
 
+def _refuses_committed_positions(patch: Patch) -> None:
+    """Every fifth, of consumers. They begin with the first record again, and lose nothing."""
+    genuine = reading.fetch_records
+
+    def fetch_records(params: Any, partition: Partition, wanted: Any, max_bytes: int, is_first: bool) -> Any:
+        if params.replica_id < 0 and wanted.fetch_offset % 5 == 4:
+            return reading.ReadRefused(int(ErrorCode.OFFSET_OUT_OF_RANGE))
+        return genuine(params, partition, wanted, max_bytes, is_first)
+
+    everywhere(patch, genuine, fetch_records)
+
+
+def _knows_no_epoch(patch: Patch) -> None:
+    """When a consumer asks where it ends, it is told what is told of epochs that are newer than all."""
+
+    def answer(genuine: Any, *arguments: Any) -> offset_for_leader_epoch.Answer:
+        told: offset_for_leader_epoch.Answer = genuine(*arguments)
+        return offset_for_leader_epoch.Answer(told.error_code, told.partition)
+
+    wrapped(patch, offset_for_leader_epoch, "_answer", answer)
+
+
 REPLICATION_MUTANTS = (
+    ClusterMutant(
+        "refuses positions below what is committed",
+        refusal_rules.KNOWS,
+        _refuses_committed_positions,
+        "failures",
+        1,
+    ),
+    ClusterMutant(
+        "refuses positions of members of groups",
+        refusal_rules.KNOWS,
+        _refuses_committed_positions,
+        "groups",
+        10,
+    ),
+    ClusterMutant(
+        "refuses positions of producers that take records in",
+        refusal_rules.KNOWS,
+        _refuses_committed_positions,
+        "classic transformers",
+        5,
+    ),
+    ClusterMutant(
+        "knows no epoch of consumers",
+        refusal_rules.KNOWS,
+        _knows_no_epoch,
+        "failures",
+        1,
+    ),
     ClusterMutant(
         "a follower shows readers all that it has",
         fetch_rules.GIVEN,
@@ -412,8 +479,15 @@ REPLICATION_MUTANTS = (
     ),
     ClusterMutant(
         "acknowledges at once",
-        cluster_run.PROMISES,
+        refusal_rules.IN_ORDER,
         _acknowledges_at_once,
+        "leader is deposed",
+        1,
+    ),
+    ClusterMutant(
+        "acknowledges at once, and refusals are not judged",
+        cluster_run.PROMISES,
+        _acknowledges_at_once_unseen,
         "leader is deposed",
         1,
     ),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from broker.simulation.cluster import cluster_run
-from broker.simulation.rules import deletion_rules, fetch_rules, transaction_rules
+from broker.simulation.rules import deletion_rules, fetch_rules, refusal_rules, transaction_rules
 from broker.simulation.verdict import THE_NODE_FAILS
+from protocol.errors import ErrorCode
 from storage import append, lookup, producer_state, recovery, retention, truncation
+from storage.errors import AppendRefused
 from storage.partition_log import PartitionLog
 from storage.producer_state import ProducerEntry, ProducerState
 from storage.segment import Segment
@@ -15,6 +18,9 @@ from storage.transactions import Verifications
 from tests.simulation.cluster_mutant import ClusterMutant, Patch, everywhere, wrapped
 
 __all__ = ["STORAGE_MUTANTS"]
+
+WRONG_NOW_AND_THEN = 20
+"""Of so many calls one goes wrong."""
 
 
 # Recovery
@@ -47,6 +53,21 @@ def _takes_any_sequence(patch: Patch) -> None:
         return None if entry is None else entry.duplicate_of(epoch, first, last)
 
     everywhere(patch, producer_state.check_sequence, check)
+
+
+def _refuses_the_next_sequence(patch: Patch) -> None:
+    """Now and then. Producers begin anew in another epoch, and lose nothing."""
+    genuine, calls = producer_state.check_sequence, count(1)
+
+    def check(entry: Any, producer_id: int, epoch: int, first: int, last: int) -> Any:
+        duplicate = genuine(entry, producer_id, epoch, first, last)
+        if duplicate is None and entry is not None and next(calls) % WRONG_NOW_AND_THEN == 0:
+            raise AppendRefused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the mutant wants it")
+        return duplicate
+
+    everywhere(patch, genuine, check)
+    patch.setattr(ProducerEntry, "followed_by", lambda *_: None)
+    patch.setattr(ProducerEntry, "sequence_after", lambda *_: -1)
 
 
 def _appends_duplicates(patch: Patch) -> None:
@@ -148,6 +169,13 @@ STORAGE_MUTANTS = (
         deletion_rules.UNASKED,
         _deletes_all_segments_but_the_active_one,
         "small segments",
+        1,
+    ),
+    ClusterMutant(
+        "refuses the next sequence",
+        refusal_rules.IN_ORDER,
+        _refuses_the_next_sequence,
+        "failures",
         1,
     ),
     ClusterMutant(

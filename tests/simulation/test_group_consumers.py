@@ -10,10 +10,17 @@ import pytest
 
 from broker.coordinator.offsets import commit
 from broker.simulation.clients.classic_assignors import ASSIGNORS, COOPERATIVE, Subscriber, places_of
+from broker.simulation.clients.classic_consumer import ClassicConsumer
+from broker.simulation.clients.group_consumer import Position
+from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.cluster_running import ClusterRecipe, play
+from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.histories.history import Event, read_history
 from broker.simulation.rules.group_rules import KNOWN
 from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchResponse
+from protocol.records.builder import SimpleRecord, build_batch
+from protocol.records.errors import RecordsError
 from tests.simulation.cluster_mutant import everywhere
 from tests.simulation.mutant_arenas import ARENAS, recipe_of_plan
 
@@ -126,3 +133,16 @@ def test_a_commit_that_arrives_in_the_next_generation_and_is_written_is_noticed(
     failure = play(with_late_commits(1)).failure
     assert failure is not None
     assert failure.rule == KNOWN
+
+
+def test_records_that_cannot_be_read_are_not_passed_over() -> None:
+    """Their header may be right, and that is all that is compared with the committed log."""
+    plan = ClientPlan("classic_consumer", "member", ("a",), group="g")
+    consumer = ClassicConsumer(ClusterWorld(1, []), plan, ["node-1"])
+    batch = build_batch([SimpleRecord(timestamp=1, value=b"value")])
+    batch[-1] ^= 1
+    data = FetchResponse.PartitionData(
+        0, high_watermark=1, last_stable_offset=1, log_start_offset=0, records=bytes(batch)
+    )
+    with pytest.raises(RecordsError):
+        consumer._read(("a", 0), Position(0), data)

@@ -20,7 +20,7 @@ from broker.simulation.clients.client_history import ClientHistory
 from broker.simulation.clients.client_metadata import Address, ClientMetadata, PartitionLeader
 from broker.simulation.cluster.client import SimulatedClient
 from broker.simulation.cluster.cluster_plan import ClientPlan
-from broker.simulation.cluster.cluster_world import ClusterWorld, FetchedPart
+from broker.simulation.cluster.cluster_world import AskedBroker, ClusterWorld, FetchedPart, RefusedPart
 from broker.simulation.cluster.tasks import Awaited
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
@@ -120,6 +120,33 @@ class ClusterClient(SimulatedClient):
         part = FetchedPart(self.name, topic_id, data.partition_index, offset, is_committed, data)
         for listener in self.world.fetch_listeners:
             listener(part)
+
+    def asks(self, node_id: int) -> AskedBroker:
+        """For `is_refused`, before it asks this broker."""
+        return AskedBroker(node_id, self.world.now_ms)
+
+    def is_refused(
+        self, asked: AskedBroker, topic_id: bytes, partition: int, why: str, *, offset: int | None = None
+    ) -> None:
+        """Shows what it was refused in a partition to those who judge that. offset: its position, if it
+        reads."""
+        part = RefusedPart(self.name, asked, topic_id, partition, offset, why)
+        for listener in self.world.refusal_listeners:
+            listener(part)
+
+    def is_refused_records(
+        self, asked: AskedBroker, topic_id: bytes, offset: int, data: FetchResponse.PartitionData
+    ) -> None:
+        """Shows an answer to a fetch to those who judge it, if it says that the log does not have all that
+        the client has read, which is all below an offset."""
+        diverging = data.diverging_epoch
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            why = "OFFSET_OUT_OF_RANGE"
+        elif data.error_code == ErrorCode.NONE and diverging is not None and diverging.end_offset < offset:
+            why = f"epoch {diverging.epoch} ends at {diverging.end_offset}"
+        else:
+            return
+        self.is_refused(asked, topic_id, data.partition_index, why, offset=offset)
 
     # Asking
 

@@ -18,7 +18,7 @@ from broker.simulation.clients.answer_errors import RETRIABLE
 from broker.simulation.clients.client_batches import read_fetched
 from broker.simulation.clients.cluster_client import GROUP, ClusterClient
 from broker.simulation.cluster.cluster_plan import ClientPlan
-from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.cluster_world import AskedBroker, ClusterWorld
 from broker.simulation.cluster.tasks import Task
 from broker.simulation.histories.history import READ_COMMITTED, Event, Record
 from protocol.codec.message import Message
@@ -28,7 +28,6 @@ from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRespon
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.peer_channel import PeerError
-from protocol.records.errors import RecordsError
 from protocol.values import ZERO_UUID
 
 __all__ = ["GroupConsumer", "Identity", "Place", "Position", "by_topic", "commit_results", "partition_name"]
@@ -395,12 +394,13 @@ class GroupConsumer(ClusterClient):
             places = [place for place in asked if place in self.positions]
             if not places:
                 continue  # given up meanwhile
+            asked_node = self.asks(node_id)
             answer = await self.ask_node(node_id, self._fetch_request(places, by_leader))
             if not isinstance(answer, FetchResponse):
                 self.metadata.expire()
                 await self.sleep_ms(PAUSE_MS)
                 continue
-            out_of_range = self._take(answer)
+            out_of_range = self._take(asked_node, answer)
             for place in out_of_range:
                 await self._reset(place)
 
@@ -426,7 +426,7 @@ class GroupConsumer(ClusterClient):
             topics=topics,
         )
 
-    def _take(self, answer: FetchResponse) -> list[Place]:
+    def _take(self, asked_node: AskedBroker, answer: FetchResponse) -> list[Place]:
         """Moves on behind what was read, and gives the partitions that have nothing at their positions."""
         lost: list[Place] = []
         reads: list[Record] = []
@@ -437,6 +437,8 @@ class GroupConsumer(ClusterClient):
                 position = self.positions.get(place)
                 if position is None:
                     continue  # given up meanwhile
+                topic_id = self.metadata.topic_ids.get(name, ZERO_UUID)
+                self.is_refused_records(asked_node, topic_id, position.offset, data)
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     lost.append(place)
                 elif data.error_code != ErrorCode.NONE:
@@ -450,19 +452,14 @@ class GroupConsumer(ClusterClient):
         is_committed = self.isolation == READ_COMMITTED
         topic_id = self.metadata.topic_ids.get(place[0], ZERO_UUID)
         self.is_given(topic_id, position.offset, data, is_committed=is_committed)
-        try:
-            fetched = read_fetched(
-                data, position.offset, last_epoch=position.epoch, is_committed=is_committed
-            )
-        except RecordsError:
-            self.world.coverage.count("group consumers: unreadable records")
-            return []
+        fetched = read_fetched(data, position.offset, last_epoch=position.epoch, is_committed=is_committed)
         self.positions[place] = Position(fetched.next_offset, fetched.last_epoch)
         name = partition_name(place)
         return [Record(name, each.value, each.offset) for each in fetched.records]
 
     async def _reset(self, place: Place) -> None:
-        """What it wants to read is not there: it begins anew with the first that is."""
+        """What it wants to read is not there, by what somebody says who may have been replaced. It begins
+        with the first that is there; `rules.refusal_rules` judges whether that may be said."""
         offset = await self._earliest(place)
         if offset is None or place not in self.positions or offset == self.positions[place].offset:
             return

@@ -13,12 +13,22 @@ from typing import Final, Literal
 from broker.simulation.clients.answer_errors import NOT_WRITTEN, REFRESHES
 from broker.simulation.clients.client_metadata import PartitionLeader
 from broker.simulation.clients.cluster_client import ClusterClient
+from broker.simulation.cluster.cluster_world import AskedBroker
 from broker.simulation.histories.history import Record
 from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.peer_channel import PeerError
+from protocol.values import ZERO_UUID
 
-__all__ = ["OutgoingBatch", "Place", "by_place", "send_round", "send_unanswered", "written"]
+__all__ = [
+    "OutgoingBatch",
+    "Place",
+    "by_place",
+    "is_out_of_order",
+    "send_round",
+    "send_unanswered",
+    "written",
+]
 
 PRODUCE_TIMEOUT_MS: Final = 10_000
 
@@ -31,7 +41,7 @@ class OutgoingBatch:
 
     code: of the last answer; None if there was none. is_sent: whether it may have reached a broker at all.
     is_uncertain: some try of it may have been written without anybody saying so.
-    outcome: what has become of it; empty while that is open.
+    outcome: what has become of it; empty while that is open. asked_node, topic_id: of the last try.
     """
 
     def __init__(
@@ -46,6 +56,8 @@ class OutgoingBatch:
         self.is_uncertain = False
         self.outcome: Literal["", "ok", "fail", "info"] = ""
         self.base_offset: int | None = None
+        self.asked_node: AskedBroker | None = None
+        self.topic_id = ZERO_UUID
 
     def give_up(self) -> None:
         """It is not sent any more."""
@@ -84,6 +96,19 @@ def written(batches: Iterable[OutgoingBatch]) -> list[Record]:
     return [record for batch in batches if batch.base_offset is not None for record in batch.records]
 
 
+def is_out_of_order(client: ClusterClient, queue: Sequence[OutgoingBatch], index: int) -> bool:
+    """Whether a batch of a partition was refused for its sequence, though all before it in the queue are
+    written; else it has only come too early. Shows such a refusal to those who judge it."""
+    batch = queue[index]
+    is_first = all(each.outcome for each in queue[:index])
+    if batch.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not is_first:
+        return False
+    if batch.asked_node is not None:
+        why = f"sequence {batch.base_sequence} is out of order"
+        client.is_refused(batch.asked_node, batch.topic_id, batch.place[1], why)
+    return True
+
+
 async def send_round(
     client: ClusterClient,
     batches: Mapping[Place, Sequence[OutgoingBatch]],
@@ -95,6 +120,9 @@ async def send_round(
     requests = await _by_request(client, batches)
 
     async def send(node_id: int, members: list[tuple[PartitionLeader, OutgoingBatch]]) -> None:
+        asked_node = client.asks(node_id)
+        for leader, batch in members:
+            batch.asked_node, batch.topic_id = asked_node, leader.topic_id
         answer = await client.ask_node(node_id, _request(members, acks, transactional_id))
         if isinstance(answer, ProduceResponse):
             _take_answer(client, answer, [batch for _, batch in members])

@@ -28,6 +28,7 @@ from broker.simulation.clients.outgoing_batches import (
     OutgoingBatch,
     Place,
     by_place,
+    is_out_of_order,
     send_round,
     send_unanswered,
     written,
@@ -203,8 +204,7 @@ class IdempotentProducer(WritingClient):
             code = batch.code
             if batch.outcome or code is None or code in RETRIABLE:
                 continue
-            is_first = all(each.outcome for each in queue[:index])
-            if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first:
+            if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_out_of_order(self, queue, index):
                 continue
             self.world.coverage.count(f"idempotent producer begins again: {ErrorCode.of(code).name}")
             for each in queue[index:]:

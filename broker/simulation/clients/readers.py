@@ -4,8 +4,8 @@ A reader knows of the last record that it has read in which leader epoch it was 
 changed since, it asks the new one how far that epoch reaches there before it goes on (OffsetForLeaderEpoch,
 KIP-320), or lets the fetch itself check it (a diverging epoch). If the log of the new leader ends before the
 reader's position, what it has read is lost: it goes back, says so in the history by another `assign`, and
-the history's checker sees other values at the same offsets, or none. In a run without unclean elections that
-must never happen.
+the history's checker sees other values at the same offsets, or none. In a run without unclean elections
+only a leader that was replaced and does not know it may say so (`rules.refusal_rules`).
 
 A reader with a rack says so with each fetch, and reads where the leader sends it (KIP-392):
 
@@ -241,6 +241,7 @@ class Reader(ClusterClient):
         request = session.request(
             asked, isolation_level=int(self.is_committed), max_wait_ms=self._waits_ms, rack=self._rack
         )
+        asked_node = self.asks(node_id)
         answer = await self.ask_node(node_id, request)
         if not isinstance(answer, FetchResponse):
             session.unanswered()
@@ -261,6 +262,7 @@ class Reader(ClusterClient):
                 if position is None or place not in asked or position.offset != asked[place].offset:
                     continue
                 if data.error_code != ErrorCode.NONE or data.diverging_epoch is not None:
+                    self.is_refused_records(asked_node, asked[place].topic_id, position.offset, data)
                     jumps[place] = data
                 elif data.preferred_read_replica >= 0:
                     until_ms = self.now_ms() + METADATA_AGE_MS
@@ -327,6 +329,7 @@ class Reader(ClusterClient):
             partition, leader.leader_epoch, position.last_epoch
         )
         asked = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic, [part])
+        asked_node = self.asks(leader.node_id)
         answer = await self.ask_node(leader.node_id, OffsetForLeaderEpochRequest(-1, [asked]))
         if not isinstance(answer, OffsetForLeaderEpochResponse) or not answer.topics:
             self.metadata.expire()
@@ -336,6 +339,8 @@ class Reader(ClusterClient):
             self.metadata.expire()
             return False
         if told.end_offset < position.offset:
+            why = f"epoch {position.last_epoch} ends at {told.end_offset}"
+            self.is_refused(asked_node, leader.topic_id, partition, why, offset=position.offset)
             self._truncated(place, max(told.end_offset, 0))
             return False
         position.checked_epoch = leader.leader_epoch

@@ -309,8 +309,11 @@ class TransactionalProducer(WritingClient):
     async def take_in_from(self, place: Place, positions: dict[Place, int], taken: Taken) -> None:
         topic, partition = place
         position = positions[place]
+        asked_node = self.asks(-1)
 
         def request(leader: PartitionLeader) -> FetchRequest:
+            nonlocal asked_node
+            asked_node = self.asks(leader.node_id)
             part = FetchRequest.FetchPartition(
                 partition, leader.leader_epoch, position, partition_max_bytes=FETCH_BYTES
             )
@@ -321,9 +324,10 @@ class TransactionalProducer(WritingClient):
         if not isinstance(answer, FetchResponse) or not answer.responses:
             return
         data = answer.responses[0].partitions[0]
-        if data.error_code != ErrorCode.NONE:
-            return
         topic_id = self.metadata.topic_ids.get(topic, ZERO_UUID)
+        if data.error_code != ErrorCode.NONE:
+            self.is_refused_records(asked_node, topic_id, position, data)
+            return
         self.is_given(topic_id, position, data, is_committed=True)
         fetched = read_fetched(data, position, is_committed=True)
         chosen = fetched.records[: self.random.between(1, MOST_TAKEN)]

@@ -18,7 +18,13 @@ from broker.simulation.clients.answer_errors import RETRIABLE, codes_in
 from broker.simulation.clients.client_batches import BatchMaker
 from broker.simulation.clients.cluster_client import GROUP, TRANSACTION, Backoff, ClusterClient
 from broker.simulation.clients.group_consumer import Identity
-from broker.simulation.clients.outgoing_batches import OutgoingBatch, Place, by_place, send_round
+from broker.simulation.clients.outgoing_batches import (
+    OutgoingBatch,
+    Place,
+    by_place,
+    is_out_of_order,
+    send_round,
+)
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -104,7 +110,7 @@ class TransactionalSession:
         backoff = Backoff(self._client, self.timeout_ms)
         while open_batches := by_place(batches):
             await self.produce_once(batches)
-            why = next((why for queue in open_batches.values() if (why := _refusal(queue))), "")
+            why = next((why for queue in open_batches.values() if (why := _refusal(self._client, queue))), "")
             if not why and by_place(batches) and not await backoff.pause():
                 why = NO_ANSWER
             if why:
@@ -193,13 +199,12 @@ def _give_up(batches: Sequence[OutgoingBatch]) -> None:
             batch.give_up()
 
 
-def _refusal(queue: Sequence[OutgoingBatch]) -> str:
+def _refusal(client: ClusterClient, queue: Sequence[OutgoingBatch]) -> str:
     """Why a batch of this partition cannot be written; nothing if it may be sent again."""
     for index, batch in enumerate(queue):
         if batch.outcome or batch.code is None or batch.code in RETRIABLE:
             continue
-        is_first = all(each.outcome for each in queue[:index])
-        if batch.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or is_first:
+        if batch.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or is_out_of_order(client, queue, index):
             return ErrorCode.of(batch.code).name
     return ""
 

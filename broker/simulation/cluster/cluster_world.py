@@ -33,7 +33,7 @@ from broker.simulation.histories.history import Event
 from broker.simulation.seeded_random import SeededRandom
 from protocol.messages.fetch import FetchResponse
 
-__all__ = ["ClusterWorld", "FetchedPart", "Rule"]
+__all__ = ["AskedBroker", "ClusterWorld", "FetchedPart", "RefusedPart", "Rule"]
 
 _MS = 1_000_000
 
@@ -64,6 +64,26 @@ class FetchedPart(NamedTuple):
     offset: int
     is_committed: bool
     data: FetchResponse.PartitionData
+
+
+class AskedBroker(NamedTuple):
+    """Which broker a client has asked, and when, in simulated time."""
+
+    node_id: int
+    at_ms: float
+
+
+class RefusedPart(NamedTuple):
+    """A broker does not have, by its own words, what the client has been given of a partition, or what was
+    written before the batch that it sends. offset: the client's position, None for a producer. why: in
+    words."""
+
+    client: str
+    asked: AskedBroker
+    topic_id: bytes
+    partition: int
+    offset: int | None
+    why: str
 
 
 class ClusterWorld:
@@ -99,6 +119,8 @@ class ClusterWorld:
         """Whoever is told what happens, in words."""
         self.fetch_listeners: list[Callable[[FetchedPart], None]] = []
         """Whoever judges what readers are given."""
+        self.refusal_listeners: list[Callable[[RefusedPart], None]] = []
+        """Whoever judges what clients are refused."""
         self.contained: list[str] = []
         """The exceptions that nodes have met and gone on after, each in words."""
         self.life_listeners: list[Callable[[SimulatedNode, LifeEnd], None]] = []

@@ -14,6 +14,7 @@ In reading order:
 * `fault_rules`          what nodes contain of their own faults, and what they cannot read
 * `metadata_rules`       images beside each other, and the quorum's log beneath them
 * `fetch_rules`          what readers are given, beside what is committed
+* `refusal_rules`        what clients are refused by a leader that has all that is committed
 * `group_claims`         which member of a group takes which partitions for its own
 * `offset_registers`     what may be committed for a partition of a group
 * `group_rules`          both of them beside what the groups' coordinators know

@@ -21,6 +21,7 @@ from broker.simulation.rules import (
     fetch_rules,
     group_claims,
     offset_registers,
+    refusal_rules,
     wellness,
 )
 from broker.simulation.rules import group_rules as groups
@@ -62,6 +63,8 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         transactions.ABORTED_DIFFER: "the transaction indexes say what the batches and markers say",
         fetch_rules.GIVEN: "no other batch, and none that is not committed yet",
         fetch_rules.NAMED: "all of them, each with its first offset, and no other",
+        refusal_rules.KNOWS: "it finds no position of a consumer within that out of range or diverging",
+        refusal_rules.IN_ORDER: "a leader has the sequences of all that was acknowledged before",
         metadata.IMAGES_DIFFER: "whoever has replayed the same records has the same metadata",
         metadata.IMAGE_GOES_BACK: "in one life of a node its metadata only becomes newer",
         metadata.TWO_QUORUM_LEADERS: "of all nodes that ever lived, each in one life, one leads the quorum",
@@ -104,6 +107,7 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
                 partitions.LeaderRules(cluster),
                 logs.CommitmentRules(cluster),
                 deletion_rules.DeletionRules(cluster),
+                refusal_rules.RefusalRules(cluster, world),
                 transactions.TransactionRules(cluster),
             ],
         ),
