@@ -8,7 +8,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from protocol.errors import InvariantViolated
 
 __all__ = [
     "THE_NODE_FAILS",
+    "ContainedError",
     "Failure",
     "Violation",
     "only_contained_errors",
@@ -73,23 +74,31 @@ def without_logs(up_to: int = logging.CRITICAL) -> Iterator[None]:
         logging.disable(before)
 
 
-class _ContainedErrors(logging.Handler):
-    """Tells of exceptions of the product that it logs, and after which it goes on. Those of a disk are none
-    of its faults."""
+class ContainedError(NamedTuple):
+    """What the product has logged of an exception, and then gone on. is_of_system: it is one of a call to the
+    operating system, as on a disk that fails."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    text: str
+    is_of_system: bool = False
+
+
+class _ContainedErrors(logging.Handler):
+    """Tells of exceptions of the product that it logs, and after which it goes on."""
+
+    def __init__(self, tell: Callable[[ContainedError], None]) -> None:
         super().__init__(logging.ERROR)
         self._tell = tell
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not isinstance(error, OSError):
-            self._tell(f"{record.getMessage()}: {_told(error)}")
+        if error is not None:
+            text = f"{record.getMessage()}: {_told(error)}"
+            self._tell(ContainedError(text, is_of_system=isinstance(error, OSError)))
 
 
 @contextmanager
-def only_contained_errors(tell: Callable[[str], None]) -> Iterator[None]:
-    """As `without_logs`, but `tell` is given a line for each exception that the product contains."""
+def only_contained_errors(tell: Callable[[ContainedError], None]) -> Iterator[None]:
+    """As `without_logs`, but `tell` is given each exception that the product contains."""
     handler = _ContainedErrors(tell)
     logging.root.addHandler(handler)
     try:

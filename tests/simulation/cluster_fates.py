@@ -9,13 +9,20 @@ from typing import Final
 from broker.replication.partition_state import PendingExpandIsr, PendingShrinkIsr
 from broker.replication.roles import Leader
 from broker.simulation.cluster.cluster_plan import ClientPlan
-from broker.simulation.cluster.simulated_node import SimulatedNode
+from broker.simulation.cluster.simulated_node import DATA, SimulatedNode
 from storage.memory_files import Torn, lose_all
 from tests.simulation.cluster_by_hand import CONTROLLER, PRODUCER, TOPIC, ClusterByHand
 from tests.simulation.group_fates import GROUP_FATES
 from tests.simulation.transaction_fates import TRANSACTION_FATES
 
-__all__ = ["FATES", "last_in_sync_fails", "leader_fails", "old_fetch_arrives", "old_request_arrives"]
+__all__ = [
+    "FATES",
+    "SECOND_DIRECTORY",
+    "last_in_sync_fails",
+    "leader_fails",
+    "old_fetch_arrives",
+    "old_request_arrives",
+]
 
 EAGER: Final = ClientPlan(
     "producer", "producer-2", (TOPIC,), options={"acks": "1", "idempotent": "false", "pause_ms": "40"}
@@ -24,6 +31,7 @@ READER: Final = ClientPlan("reader", "reader-1", (TOPIC,), options={"isolation":
 BOTH: Final = (PRODUCER, EAGER, READER)
 LONG_SESSION: Final = MappingProxyType({"broker.session.timeout.ms": "9000"})
 TAIL_BYTES: Final = 30
+SECOND_DIRECTORY: Final = "/data-2"
 LATE: Final = MappingProxyType({"replica.fetch.wait.max.ms": "400", "replica.fetch.min.bytes": "100000"})
 """Followers hear late of what is committed."""
 
@@ -486,6 +494,13 @@ def power_fails_within_a_write(seed: int) -> None:
     cluster.end()
 
 
+def brokers_have_two_directories(seed: int) -> None:
+    """And look from time to time whether both are there."""
+    cluster = ClusterByHand(seed, properties={"log.dirs": f"{DATA},{SECOND_DIRECTORY}"})
+    cluster.wait_ms(8_000)
+    cluster.end()
+
+
 def controller_is_deposed(seed: int) -> None:
     """It writes what no other controller has, while the others elect another one of them; then it comes
     back."""
@@ -527,6 +542,7 @@ FATES: Final[Mapping[str, Callable[[int], None]]] = MappingProxyType(
         "eligible one loses its power": eligible_one_loses_its_power,
         "controller and follower restart": controller_and_follower_restart,
         "controller is deposed": controller_is_deposed,
+        "brokers have two directories": brokers_have_two_directories,
         "follower catches up in steps": follower_catches_up_in_steps,
         "power fails within a write": power_fails_within_a_write,
         "last in sync fails": last_in_sync_fails,

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import count
 from typing import Any
 
 from broker.simulation.cluster import cluster_run
-from broker.simulation.rules import deletion_rules, fetch_rules, refusal_rules, transaction_rules
+from broker.simulation.rules import (
+    deletion_rules,
+    fault_rules,
+    fetch_rules,
+    refusal_rules,
+    transaction_rules,
+)
 from broker.simulation.verdict import THE_NODE_FAILS
 from protocol.errors import ErrorCode
-from storage import append, lookup, producer_state, recovery, retention, truncation
+from storage import append, failures, lookup, producer_state, recovery, retention, truncation
 from storage.errors import AppendRefused
 from storage.partition_log import PartitionLog
 from storage.producer_state import ProducerEntry, ProducerState
 from storage.segment import Segment
 from storage.transactions import Verifications
+from tests.simulation.cluster_fates import SECOND_DIRECTORY
 from tests.simulation.cluster_mutant import ClusterMutant, Patch, everywhere, wrapped
 
 __all__ = ["STORAGE_MUTANTS"]
@@ -91,6 +99,19 @@ def _takes_old_epochs(patch: Patch) -> None:
 def _ends_by_any_marker(patch: Patch) -> None:
     """Of whatever epoch and coordinator."""
     everywhere(patch, producer_state.check_marker, lambda *_: None)
+
+
+# Directories
+
+
+def _takes_a_directory_for_gone(patch: Patch) -> None:
+    """One that is there, beside another one."""
+
+    def require(files: Any, path: str) -> None:
+        if path == SECOND_DIRECTORY:
+            raise NotADirectoryError(errno.ENOTDIR, "The log directory is not there any more", path)
+
+    everywhere(patch, failures.require_directory, require)
 
 
 # What readers may see
@@ -204,6 +225,13 @@ STORAGE_MUTANTS = (
         transaction_rules.WRONG_LAST_STABLE,
         _forgets_producers_that_were_cut,
         "transactions",
+        1,
+    ),
+    ClusterMutant(
+        "takes a directory for gone",
+        fault_rules.DIRECTORY_FAILED,
+        _takes_a_directory_for_gone,
+        "brokers have two directories",
         1,
     ),
     ClusterMutant(

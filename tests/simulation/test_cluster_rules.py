@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from struct import pack_into, unpack_from
 from typing import Any
@@ -23,7 +24,7 @@ from broker.simulation.rules.rule_table import all_rules
 from broker.simulation.rules.seen_logs import SeenBatch
 from broker.simulation.rules.seen_partitions import SeenPartition
 from broker.simulation.rules.wellness import reason_not_well
-from broker.simulation.verdict import Violation, only_contained_errors, without_logs
+from broker.simulation.verdict import ContainedError, Violation, only_contained_errors, without_logs
 from controller.metadata.image.topics import TopicsImage
 from controller.raft.node import RaftNode
 from protocol.errors import ErrorCode
@@ -32,6 +33,7 @@ from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import SimpleRecord, build_batch
+from storage.directories import FailedDirectory
 from storage.memory_files import lose_all
 
 TOPIC = "watched"
@@ -175,8 +177,43 @@ def test_an_exception_that_a_node_contains(traffic: Traffic, monkeypatch: pytest
     with only_contained_errors(traffic.world.contained.append):
         strikes(fault_rules.CONTAINED, lambda: traffic.until_over(traffic.list_groups()))
     (told,) = traffic.world.contained
-    assert told.startswith("ListGroups version 5 from client")
-    assert "KeyError: 'a fault of ours'" in told
+    assert told.text.startswith("ListGroups version 5 from client")
+    assert "KeyError: 'a fault of ours'" in told.text
+
+
+def test_a_call_to_a_disk_that_fails_is_an_excuse_only_where_the_disk_has_failed(
+    traffic: Traffic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is missing on a disk that works was removed too early, or is asked for too late."""
+
+    def fail(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/data/watched-0/0.log")
+
+    monkeypatch.setattr(GroupCoordinator, "list_groups", fail)
+    trouble = traffic.world.nodes[1].machine.trouble
+    with only_contained_errors(traffic.world.contained.append):
+        trouble.errors = 1
+        traffic.until_over(traffic.list_groups())
+        assert traffic.world.contained == []
+        trouble.errors = 0
+        strikes(fault_rules.CONTAINED, lambda: traffic.until_over(traffic.list_groups()))
+
+
+def test_what_a_node_contains_in_its_last_turn_is_judged_too(traffic: Traffic) -> None:
+    """And is not laid to the node that runs next."""
+    node, _ = on_leader(traffic)
+    traffic.world.contained.append(ContainedError("a file is missing", is_of_system=True))
+    strikes(fault_rules.CONTAINED, node.machine.kill)
+
+
+def test_a_directory_that_is_given_up_though_its_disk_works(traffic: Traffic) -> None:
+    node, _ = on_leader(traffic)
+    assert node.broker is not None
+    node.broker.services.logs.failed_directories.append(FailedDirectory("/data", None, "it is gone"))
+    node.machine.trouble.errors = 1
+    traffic.turn(node)
+    node.machine.trouble.errors = 0
+    strikes(fault_rules.DIRECTORY_FAILED, lambda: traffic.turn(node))
 
 
 def test_bytes_that_are_no_message(traffic: Traffic) -> None:

@@ -31,6 +31,7 @@ from broker.simulation.cluster.surroundings import LifeEnd, Machine
 from broker.simulation.coverage import Coverage
 from broker.simulation.histories.history import Event
 from broker.simulation.seeded_random import SeededRandom
+from broker.simulation.verdict import ContainedError
 from protocol.messages.fetch import FetchResponse
 
 __all__ = ["AskedBroker", "ClusterWorld", "FetchedPart", "RefusedPart", "Rule"]
@@ -121,8 +122,8 @@ class ClusterWorld:
         """Whoever judges what readers are given."""
         self.refusal_listeners: list[Callable[[RefusedPart], None]] = []
         """Whoever judges what clients are refused."""
-        self.contained: list[str] = []
-        """The exceptions that nodes have met and gone on after, each in words."""
+        self.contained: list[ContainedError] = []
+        """The exceptions that nodes have met and gone on after, and that no rule has judged yet."""
         self.life_listeners: list[Callable[[SimulatedNode, LifeEnd], None]] = []
         """Whoever is told how lives of nodes end."""
         controllers = tuple(place for place in places if place.is_controller)

@@ -80,6 +80,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         groups.EPOCHS: "member epochs <= assignment epoch <= group epoch",
         groups.GIVEN_UP: "no partition goes to another member while one in the group takes it for its own",
         fault_rules.CONTAINED: "but by one of a disk, no request, connection or coordinator raises anything",
+        fault_rules.DIRECTORY_FAILED: "no node gives one up whose disk has done all that it was asked for",
         fault_rules.MALFORMED: "no node closes a connection for what it was sent",
         THE_NODE_FAILS: "nothing that a node raises gets out of it, but what ends it with a sentence",
         ENDS_BY_ITSELF: "but over its disk, or where a controller was not to be found for too long",
