@@ -12,7 +12,7 @@ from broker.simulation.cluster.cluster_changes import newest_image
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_run import ClusterRun
 from broker.simulation.cluster.simulated_node import DATA, NodePlace, SimulatedNode
-from broker.simulation.verdict import without_logs
+from broker.simulation.verdict import only_contained_errors
 from controller.metadata.image.topics import PartitionRegistration
 from controller.raft.transitions import Role
 from tests.simulation.mutant_arenas import PROPERTIES
@@ -50,7 +50,7 @@ class ClusterByHand:
         self.run = ClusterRun(seed, ClusterPlan(places, topics, clients, {}, 1_000, features=features), ())
         self.world = self.run.world
         self._cut: list[tuple[str, str]] = []
-        with without_logs():
+        with self.quiet():
             self.run.start()
 
     # What is
@@ -107,15 +107,15 @@ class ClusterByHand:
     # What happens
 
     def quiet(self) -> AbstractContextManager[None]:
-        """For whatever runs code of a node outside the loop."""
-        return without_logs()
+        """For whatever runs code of nodes: they log nothing, and what they contain is judged as in a run."""
+        return only_contained_errors(self.world.contained.append)
 
     def wait_ms(self, duration_ms: int) -> None:
-        with without_logs():
+        with self.quiet():
             self.world.loop.run_for(duration_ms)
 
     def wait_until(self, condition: Callable[[], object]) -> None:
-        with without_logs():
+        with self.quiet():
             self.world.loop.run_until(condition, limit_ms=LIMIT_MS)
 
     def cut(self, source: str, target: str) -> None:
@@ -157,13 +157,13 @@ class ClusterByHand:
 
     def start(self, node: SimulatedNode) -> None:
         """Until it is unfenced."""
-        with without_logs():
+        with self.quiet():
             node.start()
         self.wait_until(lambda: node.is_ready and self.is_unfenced(node))
 
     def end(self) -> None:
         """All trouble is over, and all is judged."""
-        with without_logs():
+        with self.quiet():
             self.run.calm()
             self.run.finish()
             self.run.judge()

@@ -19,13 +19,14 @@ _PRODUCT = ("broker", "controller", "storage")
 @dataclass(frozen=True)
 class ClusterMutant:
     """breaks: the rule that strikes. arena, seed: where it does, a key of `mutant_arenas.ARENAS` or of
-    `cluster_fates.FATES`."""
+    `cluster_fates.FATES`. says: what the failure must say beside the rule; empty if the rule is enough."""
 
     name: str
     breaks: str
     apply: Callable[[Patch], None]
     arena: str
     seed: int
+    says: str = ""
 
 
 def everywhere(patch: Patch, function: Callable[..., Any], replacement: Callable[..., Any]) -> None:

@@ -350,7 +350,7 @@ def _keeps_the_generation(patch: Patch) -> None:
 COORDINATOR_MUTANTS = (
     ClusterMutant(
         "coordinates what another broker leads",
-        cluster_run.CLIENTS_FINISH,
+        cluster_run.BECOMES_WELL,
         _stays_when_another_leads,
         "transactions",
         6,
@@ -441,7 +441,7 @@ COORDINATOR_MUTANTS = (
     ),
     ClusterMutant(
         "forgets partitions of a transaction",
-        cluster_run.CLIENTS_FINISH,
+        cluster_run.BECOMES_WELL,
         _adds_no_partitions,
         "transactions",
         1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from broker.replication.fetcher.partition_fetch import PartitionFetch
 from broker.replication.isr_maintenance import IsrMaintenance
 from broker.replication.partition import Partition
 from broker.replication.partition_state import CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr
+from broker.replication.reading import FetchParams, ReadRefused
 from broker.replication.roles import NO_EPOCH, Leader, ReplicaState
 from broker.simulation.cluster import cluster_run
 from broker.simulation.rules import (
@@ -223,10 +225,13 @@ def _writes_in_the_first_epoch(patch: Patch) -> None:
 
 
 def _acknowledges_at_once(patch: Patch) -> None:
-    def wait(self: Any, partition: Partition, answer: Any, last_offset: int) -> None:
-        """The leader has it."""
+    """The leader has it."""
 
-    patch.setattr(DelayedProduce, "wait", wait)
+    def wait(genuine: Any, self: Any, partition: Partition, *rest: Any) -> None:
+        genuine(self, partition, *rest)
+        self._timers.call_soon(partial(self.replicated, partition, ErrorCode.NONE))
+
+    wrapped(patch, DelayedProduce, "wait", wait)
 
 
 def _acknowledges_at_once_unseen(patch: Patch) -> None:
@@ -237,6 +242,17 @@ def _acknowledges_at_once_unseen(patch: Patch) -> None:
 
 def _needs_no_min_isr(patch: Patch) -> None:
     patch.setattr(Partition, "effective_min_isr", property(lambda self: 1))
+
+
+def _knows_no_epoch_of_consumers(patch: Patch) -> None:
+    """Who reads what is committed is told that the leader epoch is still to come."""
+    genuine = reading.fetch_records
+
+    def fetch_records(params: FetchParams, *rest: Any) -> Any:
+        is_refused = params.replica_id < 0 and params.read_committed
+        return ReadRefused(ErrorCode.UNKNOWN_LEADER_EPOCH) if is_refused else genuine(params, *rest)
+
+    everywhere(patch, genuine, fetch_records)
 
 
 def _acknowledges_what_it_lost(patch: Patch) -> None:
@@ -496,6 +512,13 @@ REPLICATION_MUTANTS = (
         log_rules.LOST,
         _needs_no_min_isr,
         "all followers are behind",
+        1,
+    ),
+    ClusterMutant(
+        "knows no leader epoch of consumers",
+        cluster_run.CLIENTS_FINISH,
+        _knows_no_epoch_of_consumers,
+        "leader fails",
         1,
     ),
     ClusterMutant(

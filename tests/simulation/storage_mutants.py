@@ -205,6 +205,7 @@ STORAGE_MUTANTS = (
         _keeps_torn_batches,
         "power fails within a write",
         1,
+        says="CorruptRecord",
     ),
     ClusterMutant(
         "finds no producers at a start",
