@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
+from broker.simulation.cluster.cluster_plan import ClusterPlan
+from broker.simulation.cluster.cluster_run import ClusterRun
 from broker.simulation.cluster.cluster_running import play
 from broker.simulation.cluster.partition_changes import moved_replicas
+from broker.simulation.cluster.simulated_node import NodePlace
+from broker.simulation.histories.history import Event, Record
 from broker.simulation.seeded_random import SeededRandom
+from broker.simulation.verdict import Violation
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.features import ELIGIBLE_LEADER_REPLICAS, GROUP_VERSION
 from tests.simulation.changing_cluster import TOPIC, ChangingCluster
@@ -49,11 +57,38 @@ def test_what_may_lose_records_is_changed_only_where_the_plan_allows_it() -> Non
     cluster.play("elect unclean leaders")
     cluster.play("delete records")
     cluster.pass_by(2_000)
+    assert cluster.run.deletes_records
     assert any(name.startswith("DeleteRecords: ") for name in cluster.run.world.coverage.counts)
     clean = ChangingCluster()
     for verb in ("change unclean.leader.election.enable", "let records expire", "elect unclean leaders"):
         with pytest.raises(AssertionError, match="nothing to do"):
             clean.play(verb)
+    assert not clean.run.deletes_records
+
+
+def test_a_history_is_judged_unless_records_may_be_missing() -> None:
+    """Where the plan allows losses, too, as long as there were none."""
+
+    def judged(losses: Sequence[tuple[str, int]], *, deletes: bool = False) -> bool:
+        plan = ClusterPlan((NodePlace(1, True, True),), (), (), {}, 0, allows_unclean=True)
+        run = ClusterRun(1, plan, ())
+        run.world.losses.update(dict.fromkeys(losses))
+        run.deletes_records = deletes
+        seen: Any = {"process": "reader", "type": "ok"}
+        run.world.note(Event(time_ms=1, operation="assign", positions={"a-0": 0}, **seen))
+        run.world.note(Event(time_ms=2, operation="poll", reads=(Record("a-0", "of nobody", 0),), **seen))
+        with suppress(Violation):
+            run.judge()
+        counts = run.world.coverage.counts
+        is_left_out = any(name.startswith("histories that are not judged") for name in counts)
+        assert is_left_out == ("history: records seen" not in counts)
+        return not is_left_out
+
+    assert judged([])
+    assert judged([("extra-1", 0)])
+    assert not judged([("a", 0)])
+    assert not judged([("__transaction_state", 0)])
+    assert not judged([], deletes=True)
 
 
 def test_throttles_end() -> None:

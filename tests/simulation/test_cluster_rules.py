@@ -375,6 +375,7 @@ def test_a_leader_may_lack_it_where_the_plan_allows_that() -> None:
     traffic.turn(follower)
     assert traffic.world.coverage.counts["committed records lost by lost disks"] == 1
     assert traffic.seen.committed.end_offset == hosted.log.log_end_offset
+    assert list(traffic.world.losses) == [(TOPIC, 0)]
 
 
 def becomes(traffic: Traffic, reason: str | None, *, within_ms: int = 20_000) -> bool:

@@ -11,14 +11,19 @@ import pytest
 from broker.coordinator.offsets import commit
 from broker.simulation.clients.classic_assignors import ASSIGNORS, COOPERATIVE, Subscriber, places_of
 from broker.simulation.clients.classic_consumer import ClassicConsumer
-from broker.simulation.clients.group_consumer import Position
+from broker.simulation.clients.client_metadata import Address
+from broker.simulation.clients.cluster_client import GROUP
+from broker.simulation.clients.group_consumer import GroupConsumer, Position
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.cluster_running import ClusterRecipe, play
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.histories.history import Event, read_history
 from broker.simulation.rules.group_rules import KNOWN
+from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.offset_fetch import OffsetFetchResponse
+from protocol.peer_channel import PeerError
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.errors import RecordsError
 from tests.simulation.cluster_mutant import everywhere
@@ -146,3 +151,33 @@ def test_records_that_cannot_be_read_are_not_passed_over() -> None:
     )
     with pytest.raises(RecordsError):
         consumer._read(("a", 0), Position(0), data)
+
+
+class Forgetful(GroupConsumer):
+    """Is answered by a coordinator that it has forgotten when the answer comes."""
+
+    async def coordinator(self, key: str, key_type: int) -> Address | None:
+        return ("node-1", 9092)
+
+    async def ask(
+        self, host: str, port: int, request: Message, *, timeout_ms: int = 0
+    ) -> Message | PeerError:
+        self.forget_coordinator(self.group, GROUP)
+        part = OffsetFetchResponse.OffsetFetchResponsePartitions(0, 7)
+        topic = OffsetFetchResponse.OffsetFetchResponseTopics("a", partitions=[part])
+        return OffsetFetchResponse(groups=[OffsetFetchResponse.OffsetFetchResponseGroup("g", [topic])])
+
+
+def test_a_history_says_who_has_answered() -> None:
+    """Whether an answer is out of date depends on it."""
+    world = ClusterWorld(1, [])
+    consumer = Forgetful(world, ClientPlan("consumer", "c", ("a",), "g"), ["node-1"])
+
+    async def look_up() -> None:
+        await consumer._fetch_committed([("a", 0)])
+
+    consumer.begin(look_up())
+    world.loop.run_for(1_000)
+    told = world.history[-1]
+    assert (told.type, told.operation, told.positions) == ("ok", "committed", {"a-0": 7})
+    assert told.broker == "node-1"

@@ -10,10 +10,19 @@ import pytest
 
 from broker.coordinator.consumer.consumer_group import ConsumerGroup
 from broker.coordinator.consumer.member import ConsumerGroupMember
+from broker.coordinator.group_coordinator import GROUP_TOPIC
 from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.histories.history import Event
 from broker.simulation.rules.group_claims import ONE_OWNER
-from broker.simulation.rules.group_rules import EPOCHS, ONE_MEMBER, GroupRules, check_epochs, check_members
+from broker.simulation.rules.group_rules import (
+    EPOCHS,
+    ONE_MEMBER,
+    GroupRules,
+    _Newest,
+    check_epochs,
+    check_members,
+)
 from broker.simulation.rules.offset_registers import GOES_BACK, REMEMBERED, STALE
 from broker.simulation.verdict import Violation
 
@@ -23,9 +32,13 @@ TOPIC_ID = b"t" * 16
 class Told:
     """Rules that are told a history, in short words."""
 
-    def __init__(self, *, may_lose: bool = False) -> None:
-        self.world = ClusterWorld(1, [])
-        self.rules = GroupRules(self.world, may_lose=may_lose)
+    def __init__(self, *, newest: int | None = None) -> None:
+        """newest: the node that was elected last to be the coordinator, of two."""
+        places = [] if newest is None else [NodePlace(number, True, True) for number in (1, 2)]
+        self.world = ClusterWorld(1, places)
+        self.rules = GroupRules(self.world)
+        if newest is not None:
+            self.rules._newest[self.rules._index_of("g")] = _Newest(7, newest)
 
     def tell(self, process: str, kind: str, operation: str, **fields: Any) -> None:
         event: Any = {"type": kind, "operation": operation, "group": "g", **fields}
@@ -60,9 +73,9 @@ class Told:
     def commit(self, process: str, generation: int, offset: int, outcome: str = "ok", **who: str) -> None:
         self.begin(process, generation, offset, **who)(outcome)
 
-    def look_up(self, process: str, offset: int) -> None:
+    def look_up(self, process: str, offset: int, broker: str = "node-1") -> None:
         self.tell(process, "invoke", "committed", partitions=("a-0",))
-        self.tell(process, "ok", "committed", positions={"a-0": offset}, broker="node-1")
+        self.tell(process, "ok", "committed", positions={"a-0": offset}, broker=broker)
 
 
 @pytest.fixture
@@ -137,8 +150,43 @@ def test_a_look_up_may_find_what_is_committed_meanwhile(told: Told) -> None:
     told.tell("c2", "ok", "committed", positions={"a-0": 10}, broker="node-1")
 
 
-def test_where_commits_may_be_lost_it_is_counted() -> None:
-    told = Told(may_lose=True)
+def test_what_an_old_coordinator_tells_was_committed_once() -> None:
+    """It answers from memory. Whoever believes it may go on from there, and the newest one may not say so."""
+    told = Told(newest=1)
+    told.commit("c1", 3, 5)
+    told.commit("c1", 3, 10)
+    told.look_up("c1", 5, "node-2")
+    assert told.world.coverage.counts["group rules: an old coordinator told what was committed"] == 1
+    strikes(REMEMBERED, lambda: told.look_up("c2", 5, "node-1"))
+    told.commit("c1", 3, 7)
+    strikes(REMEMBERED, lambda: told.look_up("c1", 6, "node-2"))
+
+
+def test_what_was_asked_for_and_overtaken_may_be_told_by_an_old_coordinator() -> None:
+    told = Told(newest=1)
+    told.own("c1", 3, "a-0")
+    told.commit("c1", 3, 5, "info")
+    told.own("c2", 4, "a-0")
+    told.commit("c2", 4, 12)
+    told.look_up("c1", 5, "node-2")
+
+
+def test_who_answered_is_no_old_coordinator_if_nobody_knows_who_it_was() -> None:
+    told = Told(newest=1)
+    told.commit("c1", 3, 5)
+    told.commit("c1", 3, 10)
+    strikes(REMEMBERED, lambda: told.look_up("c1", 5, ""))
+
+
+def test_a_reset_is_no_commit(told: Told) -> None:
+    told.commit("c1", 3, 10)
+    told.tell("c1", "ok", "reset", positions={"a-0": 2})
+    strikes(REMEMBERED, lambda: told.look_up("c2", 2))
+
+
+def test_where_commits_were_lost_it_is_counted() -> None:
+    told = Told()
+    told.world.losses[GROUP_TOPIC, 0] = None
     told.own("c1", 3, "a-0")
     told.own("c2", 3, "a-0")
     told.commit("c1", 3, 10)

@@ -223,14 +223,18 @@ class ClusterClient(SimulatedClient):
         retries: Collection[int] = RETRIABLE,
         repeats_unanswered: bool = True,
         timeout_ms: int = REQUEST_TIMEOUT_MS,
+        asked: list[Address] | None = None,
     ) -> Message | PeerError:
         """key_type: GROUP or TRANSACTION. retries: codes after which it is asked again; wherever they say
-        that the coordinator has moved, it is looked for."""
+        that the coordinator has moved, it is looked for. asked: gets the addresses that were asked, in order;
+        another task may have forgotten the coordinator when the answer comes."""
         backoff = Backoff(self, limit_ms)
         answer: Message | PeerError = PeerError(f"{key} has no coordinator")
         while True:
             address = await self.coordinator(key, key_type)
             if address is not None:
+                if asked is not None:
+                    asked.append(address)
                 answer = await self.ask(*address, request, timeout_ms=timeout_ms)
                 codes = () if isinstance(answer, PeerError) else codes_in(answer)
                 if isinstance(answer, PeerError) or any(code in COORDINATOR_MOVED for code in codes):

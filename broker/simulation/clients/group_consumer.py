@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from broker.simulation.clients.answer_errors import RETRIABLE
 from broker.simulation.clients.client_batches import read_fetched
+from broker.simulation.clients.client_metadata import Address
 from broker.simulation.clients.cluster_client import GROUP, ClusterClient
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.cluster_world import AskedBroker, ClusterWorld
@@ -273,14 +274,15 @@ class GroupConsumer(ClusterClient):
         )
         self.sign(group)
         self._note("invoke", "committed", group=self.group, partitions=names)
+        asked: list[Address] = []
         answer = await self.ask_coordinator(
             self.group,
             GROUP,
             OffsetFetchRequest(groups=[group], require_stable=True),
             limit_ms=LOOK_UP_LIMIT_MS,
             retries=RETRIABLE - UNKNOWN_TOPICS,
+            asked=asked,
         )
-        address = self._coordinators.get((GROUP, self.group), ("", 0))
         found: dict[Place, Position] = {}
         error = ErrorCode.UNKNOWN_SERVER_ERROR
         if isinstance(answer, OffsetFetchResponse) and answer.groups:
@@ -295,9 +297,8 @@ class GroupConsumer(ClusterClient):
             self.metadata.expire()
         positions = {partition_name(place): position.offset for place, position in found.items()}
         kind = "ok" if found else "fail"
-        self._note(
-            kind, "committed", group=self.group, positions=positions, broker=address[0], why=error.name
-        )
+        broker = asked[-1][0] if asked else ""
+        self._note(kind, "committed", group=self.group, positions=positions, broker=broker, why=error.name)
         return found if error is ErrorCode.NONE else error
 
     def sign(self, group: OffsetFetchRequest.OffsetFetchRequestGroup) -> None:

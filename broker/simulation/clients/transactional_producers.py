@@ -270,14 +270,14 @@ class TransactionalProducer(WritingClient):
         self.history.ends("info", writes=written(batches), why=f"fenced, and told {known}")
 
     def _was_not_refused(self, old: TransactionalSession, new: TransactionalSession, what: str) -> None:
-        """A violation, unless what the coordinator knew of the new epoch may be lost."""
+        """A violation, unless what the coordinator knew of the new epoch may have been lost."""
         told = (
             f"{self.name} {what} with epoch {old.producer_epoch} of producer {old.producer_id}, after "
             f"producer {new.producer_id} got epoch {new.producer_epoch} for {self.transactional_id}"
         )
-        if not self.world.may_lose_records:
+        if not self.world.losses:
             raise Violation(REFUSED, told)
-        self.world.coverage.count("zombie: was not refused, as records may be lost")
+        self.world.coverage.count("zombie: was not refused, as records were lost")
 
     # What it takes in
 

@@ -140,7 +140,10 @@ def _expiry(run: ClusterRun, step: ClusterStep) -> str | None:
     if not topic.name.startswith(EXTRA_PREFIX) and not run.plan.allows_unclean:
         return None
     config = random.one_of(tuple(EXPIRY_CONFIGS))
-    return _set_of_topic(run, topic.name, config, random.one_of(EXPIRY_CONFIGS[config]))
+    value = random.one_of(EXPIRY_CONFIGS[config])
+    if value is not None and not topic.name.startswith(EXTRA_PREFIX):
+        run.deletes_records = True
+    return _set_of_topic(run, topic.name, config, value)
 
 
 def _set_of_topic(run: ClusterRun, topic: str, config: str, value: str | None) -> str:

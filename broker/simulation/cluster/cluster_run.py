@@ -24,7 +24,7 @@ from broker.simulation.clients.producers import WritingClient
 from broker.simulation.clients.readers import Reader
 from broker.simulation.cluster.address_changes import ADDRESS_VERBS
 from broker.simulation.cluster.client_faults import CLIENT_VERBS
-from broker.simulation.cluster.cluster_changes import CHANGE_VERBS
+from broker.simulation.cluster.cluster_changes import CHANGE_VERBS, EXTRA_PREFIX
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.cluster_world import ClusterWorld
@@ -94,7 +94,8 @@ WRITING: Final = frozenset({"producer", "transactional", "transformer"})
 
 
 class ClusterRun:
-    """is_calm: whether the trouble is over."""
+    """is_calm: whether the trouble is over. deletes_records: an operator has had records of clients
+    deleted, or has let them expire."""
 
     def __init__(self, seed: int, plan: ClusterPlan, steps: Sequence[ClusterStep]) -> None:
         self.seed = seed
@@ -106,7 +107,6 @@ class ClusterRun:
             is_dynamic=plan.is_dynamic,
             has_other_ports=plan.has_other_ports,
             features=plan.features,
-            may_lose_records=plan.allows_unclean,
         )
         self.world.rules += all_rules(self.world, plan)
         self.budget = LossBudget(self.world, plan)
@@ -114,7 +114,7 @@ class ClusterRun:
         self.admin = AdminClient(self.world, ClientPlan("admin", "admin", ()), self.bootstrap)
         self.world.add_client(self.admin)
         self.clients = [make_client(self.world, client, self.bootstrap) for client in plan.clients]
-        self.is_calm = False
+        self.is_calm = self.deletes_records = False
         self._calm_ms = 0.0
         """When the trouble was over."""
 
@@ -230,8 +230,8 @@ class ClusterRun:
                 self._until(partial(rules.reason_unsettled, topics), GROUPS_SETTLE, WELL_LIMIT_MS)
 
     def _read_all(self) -> None:
-        """Without this nobody knows what became of the last records. Where committed records may be lost, a
-        marker may be, too, and then a transaction stays open for ever."""
+        """Without this nobody knows what became of the last records. Where committed records were lost, a
+        marker may have been, too, and then a transaction stays open for ever."""
         readers = last_readers(self.world, [topic.name for topic in self.plan.topics], self.bootstrap)
         read: list[bool] = []
 
@@ -241,7 +241,7 @@ class ClusterRun:
         for reader in readers:
             reader.begin(read_all(reader))
         self._finish(readers)
-        if not all(read) and not self.plan.allows_unclean:
+        if not all(read) and not self.world.losses:
             raise Violation(CLIENTS_FINISH, "a partition could not be read to its end")
         self._have_not_jumped(readers)
 
@@ -249,7 +249,7 @@ class ClusterRun:
         """Nothing happens to the cluster any more. A reader that goes elsewhere begins another reading, which
         the checker does not take for one of all that there is."""
         jumped = [reader.name for reader in readers if reader.jumps]
-        if jumped and not self.plan.allows_unclean:
+        if jumped and not self._excuse():
             raise Violation(PROMISES, f"{', '.join(jumped)} could not read from offset 0 on without a gap")
 
     def _finish(self, clients: Iterable[ClusterClient]) -> None:
@@ -276,15 +276,24 @@ class ClusterRun:
         self.world.coverage.longest(f"longest ms until {rule}", int(self.world.now_ms - began_ms))
 
     def judge(self) -> None:
-        """What clients were told, before the checker of histories. It knows no loss that is allowed."""
-        if self.plan.allows_unclean:
-            self.world.coverage.count("histories that are not judged, as committed records may be lost")
+        """What clients were told, before the checker of histories, to whom nothing may be missing."""
+        excuse = self._excuse()
+        if excuse:
+            self.world.coverage.count(f"histories that are not judged: {excuse}")
             return
+        if self.plan.allows_unclean:
+            self.world.coverage.count("histories that are judged, though records could have been lost")
         verdict = check(History(self.world.history))
         for name, count in verdict.counts.items():
             self.world.coverage.add({f"history: {name}": count})
         if not verdict.is_clean:
             raise Violation(PROMISES, f"{', '.join(sorted(verdict.kinds))}\n{verdict.stories}")
+
+    def _excuse(self) -> str:
+        """Why records may be missing that clients have written; nothing if none may be."""
+        if any(not topic.startswith(EXTRA_PREFIX) for topic, _ in self.world.losses):
+            return "committed records were lost"
+        return "records were deleted" if self.deletes_records else ""
 
 
 def _why_not_over(client: ClusterClient) -> str | None:

@@ -90,8 +90,7 @@ class RefusedPart(NamedTuple):
 class ClusterWorld:
     """places: the nodes, of which the controllers are the first voters. is_dynamic: the quorum's voters can
     be changed (KIP-853). has_other_ports: nodes may be found at the second of their ports. features: see
-    `SimulatedNode`. may_lose_records: `ClusterPlan.allows_unclean`; with records of transactions a marker or
-    a fence may be lost, too."""
+    `SimulatedNode`."""
 
     def __init__(
         self,
@@ -101,10 +100,8 @@ class ClusterWorld:
         is_dynamic: bool = False,
         has_other_ports: bool = False,
         features: Mapping[str, int] = MappingProxyType({}),
-        may_lose_records: bool = False,
     ) -> None:
         self.seed = seed
-        self.may_lose_records = may_lose_records
         self.loop = EventLoop()
         self.coverage = Coverage()
         self.network = MemoryNetwork(self.loop, seed, self.coverage)
@@ -124,6 +121,9 @@ class ClusterWorld:
         """Whoever judges what clients are refused."""
         self.contained: list[ContainedError] = []
         """The exceptions that nodes have met and gone on after, and that no rule has judged yet."""
+        self.losses: dict[tuple[str, int], None] = {}
+        """The partitions that have lost committed records, by topic and index, in a plan that allows it. With
+        records of transactions a marker or a fence may be lost, too."""
         self.life_listeners: list[Callable[[SimulatedNode, LifeEnd], None]] = []
         """Whoever is told how lives of nodes end."""
         controllers = tuple(place for place in places if place.is_controller)

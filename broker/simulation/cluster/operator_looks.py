@@ -140,7 +140,7 @@ async def _require_offset(run: ClusterRun, topic: str, topic_id: bytes, wanted: 
 
 def _may_be_forgotten(run: ClusterRun, wanted: int) -> bool:
     """Where offsets expire within a minute a clock that jumps may have had it happen at once."""
-    return run.plan.allows_unclean or (run.plan.offsets_expire and wanted != NO_OFFSET)
+    return bool(run.world.losses) or (run.plan.offsets_expire and wanted != NO_OFFSET)
 
 
 OPERATOR_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(

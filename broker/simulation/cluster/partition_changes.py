@@ -291,6 +291,8 @@ def _delete_records(run: ClusterRun, step: ClusterStep) -> str | None:
         return None
     index = random.below(len(topic.partitions))
     before = random.below(MOST_DELETED) if random.happens(0.5) else -1
+    if not _is_extra(topic.name):
+        run.deletes_records = True
     run.admin.carry_out(run.admin.delete_records(topic.name, index, before))
     return f"records of {topic.name}-{index} before {'the high watermark' if before < 0 else before} shall go"
 

@@ -55,14 +55,13 @@ class _Newest(NamedTuple):
 
 
 class GroupRules:
-    """`cluster_world.Rule`. may_lose: elections may be unclean, so that a coordinator may forget what it has
-    told; then it is only counted how often that was seen. may_expire: offsets of a group without members are
-    forgotten so soon that clients meet it."""
+    """`cluster_world.Rule`. Where the partition of a coordinator has lost committed records, so that it may
+    forget what it has told, it is only counted how often that was seen. may_expire: offsets of a group
+    without members are forgotten so soon that clients meet it."""
 
-    def __init__(self, world: ClusterWorld, *, may_lose: bool = False, may_expire: bool = False) -> None:
+    def __init__(self, world: ClusterWorld, *, may_expire: bool = False) -> None:
         self.claims = GroupClaims()
         self._world = world
-        self._may_lose = may_lose
         self._may_expire = may_expire
         self._line = 0
         self._registers: dict[str, dict[str, OffsetRegister]] = {}
@@ -102,7 +101,7 @@ class GroupRules:
                 if group is not None:
                     self._check_handing_on(group, node)
         except Violation:
-            if not self._may_lose:
+            if not self._has_lost(event.group):
                 raise
             self._world.coverage.count(f"group rules: {event.group} owns twice")
 
@@ -155,7 +154,7 @@ class GroupRules:
             offset = event.positions.get(partition)
             if offset is None or offset in allowed:
                 continue
-            if self._is_outdated(event, lookup):
+            if self._is_outdated(event, lookup) and register.may_once_be(offset):
                 # Nothing tells a coordinator that another one has been elected, and it answers from memory.
                 self._world.coverage.count("group rules: an old coordinator told what was committed")
                 register.reset(offset, self._line)
@@ -166,11 +165,11 @@ class GroupRules:
                 raise Violation(REMEMBERED, f"{told}, and it should be one of {sorted(allowed)}")
 
     def _is_outdated(self, event: Event, lookup: _LookUp) -> bool:
-        """Whether the answer came from a node that was not the coordinator all the time."""
-        newest = self._newest_of(event.group)
-        hosts = {node.place.host: node.node_id for node in self._world.nodes.values()}
-        node_id = hosts.get(event.broker)
-        return newest is not None and node_id not in (newest.node_id, lookup.coordinator)
+        """Whether the answer came from a node that was not the coordinator, neither before nor after it."""
+        newest, world = self._newest_of(event.group), self._world
+        nodes = (*world.nodes.values(), *world.former_nodes.values())
+        known = [node.node_id for node in nodes if node.place.host == event.broker]
+        return newest is not None and known not in ([], [newest.node_id], [lookup.coordinator])
 
     def _know_topic(self, partition: str) -> None:
         """Which topic it is that has this name now."""
@@ -188,16 +187,23 @@ class GroupRules:
         return True
 
     def _is_excused(self, group: str, partition: str) -> bool:
-        """Whether commits may be lost: in an unclean election, or with a topic that was deleted."""
+        """Whether commits may be lost: with other records, or with a topic that was deleted."""
         topic = partition.rpartition("-")[0]
         known, topic_id = self._topic_ids.get(topic), self._topic_id(topic)
         if topic_id is not None:
             self._topic_ids[topic] = topic_id
         if known is not None and known != topic_id:
             return True
-        if self._may_lose:
+        has_lost = self._has_lost(group)
+        if has_lost:
             self._world.coverage.count(f"group rules: lost a commit of {group}")
-        return self._may_lose
+        return has_lost
+
+    def _has_lost(self, group: str) -> bool:
+        """Whether committed records were lost in the partition of the group's coordinator; in any of them,
+        while no broker says which one it is."""
+        index = self._index_of(group)
+        return any(topic == GROUP_TOPIC and index in (lost, -1) for topic, lost in self._world.losses)
 
     # What coordinators know
 
@@ -256,7 +262,7 @@ class GroupRules:
             self.claims.forget(group_id)
 
     def _check_handing_on(self, group: ConsumerGroup, node: SimulatedNode) -> None:
-        for claim in () if self._may_lose else self.claims.of_group(group.group_id):
+        for claim in () if self._has_lost(group.group_id) else self.claims.of_group(group.group_id):
             if claim.member not in group.members:
                 continue
             for partition in claim.partitions:
@@ -344,7 +350,7 @@ class GroupRules:
                     missing.append(f"{name} is owned by {owners.get(name) or 'nobody'} in {group}")
                 kept = committed.get(group, topic, index)
                 offset = kept.offset if kept is not None else 0
-                if offset < end or (offset > end and not self._may_lose):
+                if offset < end or (offset > end and not self._world.losses):
                     # With a marker that is lost a transaction is open for ever, below what was read before.
                     missing.append(f"{group} has committed {offset} of {name}, which ends at {end}")
         return missing

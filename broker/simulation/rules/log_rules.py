@@ -90,6 +90,7 @@ class CommitmentRules:
 
     def __init__(self, cluster: SeenCluster) -> None:
         self._allows_unclean = cluster.allows_unclean
+        self._losses = cluster.losses
         self._count = cluster.coverage.count
 
     def changed(self, replica: SeenReplica) -> None:
@@ -154,6 +155,7 @@ class CommitmentRules:
         self._count(f"committed records lost by {cause}")
         partition.committed.cut(offset)
         partition.unclean_epoch = epoch
+        self._losses[partition.topic, partition.index] = None
         for each in partition.replicas.values():
             each.verified_end = min(each.verified_end, offset)
 

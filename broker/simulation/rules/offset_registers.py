@@ -3,6 +3,8 @@
     settled    was acknowledged, and nothing that was asked for after that has been
     pending    was asked for, and nobody knows whether or when it comes: its client was told nothing, or has
                died, or still waits
+    floor      from where somebody goes on, whatever is committed: the next commits may lie as low, but nobody
+               has committed it
 
 A commit without an answer may be on a connection that has been given up, and come after later ones. It comes
 no more when another member has committed in a later generation: then its own has passed.
@@ -47,6 +49,10 @@ class OffsetRegister:
         self.name = name
         self._settled = [Settled(NOTHING, -1)]
         self._pending: list[Commit] = []
+        self._floors: list[Settled] = []
+        """line: in which somebody has said so."""
+        self._once = {NOTHING}
+        """What may have been committed at some time, beside what is pending."""
         self._open: dict[str, Commit] = {}
         """By process."""
         self._lookups: dict[str, set[int]] = {}
@@ -56,6 +62,10 @@ class OffsetRegister:
     def possible(self) -> set[int]:
         """One of these is committed now."""
         return {each.offset for each in self._settled} | {each.offset for each in self._pending}
+
+    def may_once_be(self, offset: int) -> bool:
+        """Whether it may be committed now, or may have been at some time."""
+        return offset in self._once or any(each.offset == offset for each in self._pending)
 
     # Commits
 
@@ -75,7 +85,8 @@ class OffsetRegister:
                 f"{process} has committed {commit.offset} of {self.name} in generation "
                 f"{commit.generation}, and {commit.why_stale}",
             )
-        before = [each.offset for each in self._settled if each.line <= commit.line]
+        known = (*self._settled, *self._floors)
+        before = [each.offset for each in known if each.line <= commit.line]
         others = [each.offset for each in self._pending if each is not commit]
         floor = min([*before, *others], default=NOTHING)
         if commit.offset < floor:
@@ -86,11 +97,14 @@ class OffsetRegister:
             )
         self._settled = [each for each in self._settled if each.line > commit.line]
         self._settled.append(Settled(commit.offset, line))
-        self._pending = [
-            each
-            for each in self._pending
-            if each is not commit and (each.owner == commit.owner or each.generation >= commit.generation)
-        ]
+        self._floors = [each for each in self._floors if each.line > commit.line]
+        self._leave_pending(
+            [
+                each
+                for each in self._pending
+                if each is not commit and (each.owner == commit.owner or each.generation >= commit.generation)
+            ]
+        )
 
     def fail(self, process: str) -> None:
         """It was refused, and never comes."""
@@ -103,14 +117,21 @@ class OffsetRegister:
 
     def reset(self, offset: int, line: int) -> None:
         """Somebody goes on from here."""
-        self._settled.append(Settled(offset, line))
+        self._floors.append(Settled(offset, line))
 
     def begin_anew(self, offset: int, line: int) -> None:
         """What is known of it counts no longer: this is committed."""
         self._settled = [Settled(offset, line)]
-        self._pending = list(self._open.values())
+        self._floors = []
+        self._once.add(offset)
+        self._leave_pending(list(self._open.values()))
         for allowed in self._lookups.values():
             allowed.add(offset)
+
+    def _leave_pending(self, pending: list[Commit]) -> None:
+        """No others than these can come any more."""
+        self._once.update(each.offset for each in self._pending if each not in pending)
+        self._pending = pending
 
     # Looking it up
 

@@ -97,7 +97,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
 
 def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
     """For `world.rules`, before the first node starts."""
-    cluster = SeenCluster(world.coverage, allows_unclean=plan.allows_unclean)
+    cluster = SeenCluster(world.coverage, allows_unclean=plan.allows_unclean, losses=world.losses)
     fetch_rules.FetchRules(cluster, world)
     return [
         PartitionWatch(
@@ -114,5 +114,5 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
         ),
         metadata.QuorumRules(cluster),
         fault_rules.FaultRules(world),
-        groups.GroupRules(world, may_lose=plan.allows_unclean, may_expire=plan.offsets_expire),
+        groups.GroupRules(world, may_expire=plan.offsets_expire),
     ]

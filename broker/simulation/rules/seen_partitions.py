@@ -137,11 +137,19 @@ class SeenReplica:
 
 
 class SeenCluster:
-    """All partitions that any node or image has shown. allows_unclean: see `ClusterPlan`."""
+    """All partitions that any node or image has shown. allows_unclean: see `ClusterPlan`. losses: see
+    `ClusterWorld`."""
 
-    def __init__(self, coverage: Coverage, *, allows_unclean: bool = False) -> None:
+    def __init__(
+        self,
+        coverage: Coverage,
+        *,
+        allows_unclean: bool = False,
+        losses: dict[tuple[str, int], None] | None = None,
+    ) -> None:
         self.coverage = coverage
         self.allows_unclean = allows_unclean
+        self.losses = {} if losses is None else losses
         self.partitions: dict[tuple[bytes, int], SeenPartition] = {}
 
     def partition(self, topic: str, topic_id: bytes, index: int) -> SeenPartition:

@@ -217,7 +217,7 @@ def _hosted(world: ClusterWorld) -> Iterator[str]:
         ends = {each: (hosts[each].log.log_end_offset, hosts[each].log.high_watermark) for each in hosts}
         if len({number for pair in ends.values() for number in pair}) != 1:
             yield f"{name} has different log ends and high watermarks, by node: {ends}"
-        for node_id, hosted in () if world.may_lose_records else hosts.items():
+        for node_id, hosted in () if world.losses else hosts.items():
             if len(hosted.log.producer_state.transactions):
                 yield f"{name} has an open transaction on node {node_id}"
             elif hosted.log.last_stable_offset != hosted.log.high_watermark:
