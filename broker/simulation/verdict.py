@@ -6,7 +6,7 @@ import gc
 import logging
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -21,7 +21,9 @@ __all__ = [
     "Violation",
     "only_contained_errors",
     "rare_collections",
+    "ways_in",
     "without_logs",
+    "without_numbers",
 ]
 
 _COLLECTOR_THRESHOLDS: Final = (50_000, 10, 10)
@@ -30,32 +32,51 @@ THE_NODE_FAILS: Final = "the node does not fail"
 
 
 class Violation(InvariantViolated):
-    """A rule does not hold; `rule` is its short name."""
+    """A rule does not hold; `rule` is its short name. signs: of a rule that can be broken in several ways, in
+    which it was; without what differs from run to run."""
 
-    def __init__(self, rule: str, text: str) -> None:
+    def __init__(self, rule: str, text: str, signs: Iterable[str] = ()) -> None:
         super().__init__(f"{rule}: {text}")
         self.rule = rule
+        self.signs = tuple(signs)
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """rule: its name; at: simulated microseconds."""
+    """rule: its name; at: simulated microseconds. signs: see `Violation`."""
 
     rule: str
     text: str
     at: int
+    signs: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, error: Exception, at: int) -> Failure:
         """Whatever a node raises is a finding, too."""
         if isinstance(error, Violation):
-            return cls(error.rule, str(error), at)
-        return cls(THE_NODE_FAILS, _told(error), at)
+            return cls(error.rule, str(error), at, error.signs)
+        told = _told(error)
+        return cls(THE_NODE_FAILS, told, at, (without_numbers(told),))
 
-    @property
-    def kind(self) -> str:
-        """Two failures of one kind have, most likely, the same cause: the same rule, or an exception with the
-        same words but for the numbers in it."""
-        return re.sub(r"\d+", "#", self.text) if self.rule == THE_NODE_FAILS else self.rule
+    def recurs_in(self, other: Failure | None) -> bool:
+        """Whether another run has failed as this one, most likely for the same cause: the same rule is broken
+        there, and in all the ways in which it is broken here."""
+        return other is not None and other.rule == self.rule and set(self.signs) <= set(other.signs)
+
+
+def without_numbers(text: str) -> str:
+    """As two runs would say it that have failed for the same reason."""
+    return re.sub(r"\d+", "#", text)
+
+
+def ways_in(reasons: str) -> list[str]:
+    """What sentences with semicolons between them say, without names, numbers, and what is behind a colon."""
+    sentences = [reason.partition(":")[0].split() for reason in reasons.split("; ")]
+    plain = [[word.strip(",") for word in words if _is_plain(word)] for words in sentences]
+    return list(dict.fromkeys(" ".join(words) for words in plain))
+
+
+def _is_plain(word: str) -> bool:
+    return word.strip(",").isalpha() and word.islower()
 
 
 def _told(error: BaseException) -> str:
@@ -75,11 +96,15 @@ def without_logs(up_to: int = logging.CRITICAL) -> Iterator[None]:
 
 
 class ContainedError(NamedTuple):
-    """What the product has logged of an exception, and then gone on. is_of_system: it is one of a call to the
-    operating system, as on a disk that fails."""
+    """What the product has logged of an exception, and then gone on. error: the exception itself.
+    is_of_system: it is one of a call to the operating system, as on a disk that fails."""
 
-    text: str
+    message: str
+    error: str
     is_of_system: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.error}"
 
 
 class _ContainedErrors(logging.Handler):
@@ -92,8 +117,8 @@ class _ContainedErrors(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            text = f"{record.getMessage()}: {_told(error)}"
-            self._tell(ContainedError(text, is_of_system=isinstance(error, OSError)))
+            is_of_system = isinstance(error, OSError)
+            self._tell(ContainedError(record.getMessage(), _told(error), is_of_system=is_of_system))
 
 
 @contextmanager

@@ -177,8 +177,8 @@ def test_an_exception_that_a_node_contains(traffic: Traffic, monkeypatch: pytest
     with only_contained_errors(traffic.world.contained.append):
         strikes(fault_rules.CONTAINED, lambda: traffic.until_over(traffic.list_groups()))
     (told,) = traffic.world.contained
-    assert told.text.startswith("ListGroups version 5 from client")
-    assert "KeyError: 'a fault of ours'" in told.text
+    assert told.message.startswith("ListGroups version 5 from client")
+    assert told.error.startswith("KeyError: 'a fault of ours'")
 
 
 def test_a_call_to_a_disk_that_fails_is_an_excuse_only_where_the_disk_has_failed(
@@ -202,7 +202,7 @@ def test_a_call_to_a_disk_that_fails_is_an_excuse_only_where_the_disk_has_failed
 def test_what_a_node_contains_in_its_last_turn_is_judged_too(traffic: Traffic) -> None:
     """And is not laid to the node that runs next."""
     node, _ = on_leader(traffic)
-    traffic.world.contained.append(ContainedError("a file is missing", is_of_system=True))
+    traffic.world.contained.append(ContainedError("Fetch failed", "FileNotFoundError", is_of_system=True))
     strikes(fault_rules.CONTAINED, node.machine.kill)
 
 

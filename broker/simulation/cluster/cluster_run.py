@@ -49,7 +49,7 @@ from broker.simulation.rules.wellness import (
     reason_not_steady,
     reason_not_well,
 )
-from broker.simulation.verdict import Violation
+from broker.simulation.verdict import Violation, ways_in
 
 __all__ = ["BECOMES_WELL", "CLIENTS_FINISH", "PROMISES", "VERBS", "ClusterRun"]
 
@@ -242,7 +242,8 @@ class ClusterRun:
             reader.begin(read_all(reader))
         self._finish(readers)
         if not all(read) and not self.world.losses:
-            raise Violation(CLIENTS_FINISH, "a partition could not be read to its end")
+            reason = "a partition could not be read to its end"
+            raise Violation(CLIENTS_FINISH, reason, ways_in(reason))
         self._have_not_jumped(readers)
 
     def _have_not_jumped(self, readers: Iterable[Reader]) -> None:
@@ -250,7 +251,8 @@ class ClusterRun:
         the checker does not take for one of all that there is."""
         jumped = [reader.name for reader in readers if reader.jumps]
         if jumped and not self._excuse():
-            raise Violation(PROMISES, f"{', '.join(jumped)} could not read from offset 0 on without a gap")
+            reason = f"{', '.join(jumped)} could not read from offset 0 on without a gap"
+            raise Violation(PROMISES, reason, ways_in(reason))
 
     def _finish(self, clients: Iterable[ClusterClient]) -> None:
         for client in clients:
@@ -271,7 +273,8 @@ class ClusterRun:
         limit_ms = within_ms + (began_ms if since_ms is None else since_ms)
         while (reason := reason_against()) is not None:
             if self.world.now_ms > limit_ms:
-                raise Violation(rule, f"not so after {within_ms // 1_000} s: {reason}")
+                told = f"not so after {within_ms // 1_000} s: {reason}"
+                raise Violation(rule, told, ways_in(reason))
             loop.run_for(LOOK_EVERY_MS)
         self.world.coverage.longest(f"longest ms until {rule}", int(self.world.now_ms - began_ms))
 
@@ -287,7 +290,8 @@ class ClusterRun:
         for name, count in verdict.counts.items():
             self.world.coverage.add({f"history: {name}": count})
         if not verdict.is_clean:
-            raise Violation(PROMISES, f"{', '.join(sorted(verdict.kinds))}\n{verdict.stories}")
+            kinds = sorted(verdict.kinds)
+            raise Violation(PROMISES, f"{', '.join(kinds)}\n{verdict.stories}", kinds)
 
     def _excuse(self) -> str:
         """Why records may be missing that clients have written; nothing if none may be."""

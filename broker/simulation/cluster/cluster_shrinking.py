@@ -1,8 +1,8 @@
 """A run that fails, made as small as it can be: fewer steps, fewer clients, less time, fewer nodes.
 
-Each smaller run is played from its beginning, and is kept if the same rule is broken in it. What is left is
-told as a story. A smaller run takes another course than the larger one, since whatever is left out changes
-the times of the rest; so this is a search, and ends after a bounded number of trials.
+Each smaller run is played from its beginning, and is kept if it fails in the same way. What is left is told
+as a story. A smaller run takes another course than the larger one, since whatever is left out changes the
+times of the rest; so this is a search, and ends after a bounded number of trials.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ replaced = msgspec.structs.replace
 
 
 def shrink_cluster(result: ClusterResult, largest_trials: int = LARGEST_TRIALS) -> ClusterResult:
-    """The smallest run found that breaks the same rule, told. A result without a failure stays as it is."""
+    """The smallest run found that fails in the same way, told. A result without a failure stays as it is."""
     failure = result.failure
     if failure is None:
         return result
 
     def fails(candidate: ClusterRecipe) -> bool:
-        again = play(candidate).failure
-        return again is not None and again.kind == failure.kind
+        return failure.recurs_in(play(candidate).failure)
 
     recipe = _with_fewer_steps(result.recipe, fails, largest_trials)
     for simpler in _SIMPLER:

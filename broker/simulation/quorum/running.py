@@ -90,7 +90,7 @@ def run(
 
 
 def shrink(result: SimulationResult, largest_trials: int = LARGEST_TRIALS) -> SimulationResult:
-    """The shortest run found that breaks the same rule, told."""
+    """The shortest run found that fails in the same way, told."""
     failure = result.failure
     if failure is None:
         return result
@@ -100,7 +100,7 @@ def shrink(result: SimulationResult, largest_trials: int = LARGEST_TRIALS) -> Si
 
     def fails(steps: Sequence[Step], under: FaultPlan) -> bool:
         again = run(result.seed, events, fault_plan=under, steps=steps, real_driver=real_driver)
-        return again.failure is not None and again.failure.kind == failure.kind
+        return failure.recurs_in(again.failure)
 
     steps = list(result.steps)
     if not fails(steps, fault_plan):  # should not be; then it is told as it was

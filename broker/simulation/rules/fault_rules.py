@@ -16,7 +16,7 @@ from broker.dispatch.dispatcher import Dispatcher
 from broker.simulation.cluster.cluster_world import ClusterWorld
 from broker.simulation.cluster.simulated_node import SimulatedNode
 from broker.simulation.histories.history import Event
-from broker.simulation.verdict import Violation
+from broker.simulation.verdict import Violation, without_numbers
 
 __all__ = ["CONTAINED", "DIRECTORY_FAILED", "MALFORMED", "FaultRules"]
 
@@ -55,7 +55,7 @@ class FaultRules:
         while contained:
             error = contained[0]
             if not (error.is_of_system and node.machine.trouble.errors):
-                raise Violation(CONTAINED, f"{node}: {error.text}")
+                raise Violation(CONTAINED, f"{node}: {error}", [without_numbers(error.error)])
             del contained[0]
 
 
