@@ -44,7 +44,7 @@ from storage.append import stored_marker_of
 from storage.batch_scan import next_whole_batch
 from storage.checkpoints import MalformedCheckpoint, read_leader_epochs
 from storage.compaction_marker import read_compaction_marker
-from storage.errors import CorruptSegment, DamagedLog
+from storage.errors import CorruptSegment, DamagedLog, LegacyFormat
 from storage.file_names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
@@ -107,7 +107,7 @@ def load_log(
     if not segments:
         segments.append(_empty_segment(files, directory, log_start_offset, now_ms))
     if recovered is None:
-        epochs = _leader_epochs(files, directory, names, segments, problems)
+        epochs = _leader_epochs(files, directory, names, segments, problems, is_clean=is_clean)
     else:
         is_clean, recovery_point = True, min(recovery_point, recovered.recovery_point)
         epochs = LeaderEpochs(recovered.leader_epochs, is_written=not recovered.epochs_changed)
@@ -443,14 +443,25 @@ def _segments(files: Files, directory: str, offsets: dict[str, list[int]], now_m
 
 
 def _leader_epochs(
-    files: Files, directory: str, names: list[str], segments: list[Segment], problems: list[str]
+    files: Files,
+    directory: str,
+    names: list[str],
+    segments: list[Segment],
+    problems: list[str],
+    *,
+    is_clean: bool,
 ) -> LeaderEpochs:
-    if LEADER_EPOCH_CHECKPOINT not in names:
-        return LeaderEpochs()
+    """The epochs that the checkpoint says. They are read from the batches if it is damaged, or if it says
+    nothing of a log with batches that was closed: then it was lost. After a crash the scan finds them."""
+    entries: list[tuple[int, int]] = []
     try:
-        return LeaderEpochs(read_leader_epochs(files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}"))
+        if LEADER_EPOCH_CHECKPOINT in names:
+            entries = read_leader_epochs(files, f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     except MalformedCheckpoint as error:
         problems.append(f"{error}; leader epochs are read from the batches")
+        return _epochs_of_batches(segments)
+    if entries or not is_clean or not any(segment.size_bytes for segment in segments):
+        return LeaderEpochs(entries)
     return _epochs_of_batches(segments)
 
 
@@ -458,10 +469,12 @@ def _epochs_of_batches(segments: list[Segment]) -> LeaderEpochs:
     """The leader epochs from the headers of batches, up to the first place where there is no batch."""
     epochs = LeaderEpochs()
     epochs.note_change()
-    try:
-        for segment in segments:
+    for segment in segments:
+        try:
             for _, header in segment.headers():
                 epochs.assign(max(header.partition_leader_epoch, epochs.latest_epoch), header.base_offset)
-    except CorruptSegment:
-        return epochs  # the torn end; the scan deals with it
+        except LegacyFormat:
+            continue  # such records are of no epoch
+        except CorruptSegment:
+            break  # the torn end; the scan deals with it
     return epochs

@@ -269,6 +269,25 @@ def test_a_damaged_epoch_checkpoint_is_read_from_the_batches() -> None:
     assert "promises 9 entries" in rig.problems[0]
 
 
+@pytest.mark.parametrize("harm", ["missing", "empty", "no entries"])
+def test_the_epochs_of_a_checkpoint_that_was_lost_are_read_from_the_batches(harm: str) -> None:
+    """Also after an orderly end. Without epochs a follower would not find where its log parts from that of
+    its leader."""
+    rig = LogRig()
+    for epoch in (0, 0, 4, 9):
+        rig.append(b"x", epoch=epoch)
+    rig.close()
+    path = f"{rig.directory}/leader-epoch-checkpoint"
+    if harm == "missing":
+        rig.files.unlink(path)
+    else:
+        rig.files.write_atomically(path, b"" if harm == "empty" else encode_leader_epochs([]))
+    rig.reopen(is_clean=True)
+    assert rig.log.leader_epochs.entries() == [(0, 0), (4, 2), (9, 3)]
+    rig.close()
+    assert rig.files.read_bytes(path) == encode_leader_epochs([(0, 0), (4, 2), (9, 3)])
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("suffix", [OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX])
 def test_an_index_that_is_made_again_costs_no_epochs_of_what_lies_behind_it(
