@@ -33,7 +33,7 @@ already (`recovery_job`) is believed: only the tail is read again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from typing import Final
@@ -50,6 +50,7 @@ from storage.file_names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offsets_by_suffix,
     segment_file,
 )
@@ -113,6 +114,7 @@ def load_log(
         epochs = LeaderEpochs(recovered.leader_epochs, is_written=not recovered.epochs_changed)
     snapshots = offsets.get(SNAPSHOT_SUFFIX, [])
     scan = _Scan(files, directory, index_interval_bytes, epochs, problems, on_damage, cleaned_offset, note)
+    scan.transaction_indexes = offsets.get(TRANSACTION_INDEX_SUFFIX, ())
     scan.producers_at = partial(load_producers, files, directory, segments, snapshots)
     log_end_offset = scan.run(segments, is_clean, recovery_point)
     if log_end_offset < log_start_offset:
@@ -206,6 +208,8 @@ class _Scan:
         self._cleaned_offset = cleaned_offset
         self._note = note
         self.producers_at: Callable[[int], ProducerState]
+        self.transaction_indexes: Sequence[int] = ()
+        """The base offsets of the segments that have a `.txnindex`. Most have none."""
         self.producers: ProducerState | None = None
         """The producers at the end of the segment that was verified last. None if others follow it, or if
         none was verified."""
@@ -285,7 +289,7 @@ class _Scan:
     def _trust(self, segment: Segment, is_last: bool) -> int | None:
         """Believes a segment without reading it from end to end. Returns its end offset (or its base offset
         if others follow), or None if its indexes cannot be right and it must be read."""
-        if not segment.has_sane_indexes():
+        if not self._has_sane_indexes(segment):
             self._problems.append(f"{segment.log.path} has no sound indexes; they are made again")
             return None
         if not is_last:
@@ -295,6 +299,12 @@ class _Scan:
         except CorruptSegment as error:
             self._problems.append(f"{error}; the segment is read from its beginning")
             return None
+
+    def _has_sane_indexes(self, segment: Segment) -> bool:
+        if not segment.has_sane_indexes():
+            return False
+        base_offset = segment.base_offset
+        return base_offset not in self.transaction_indexes or segment.transaction_index.is_sane(base_offset)
 
     def _verify(self, segment: Segment, expected_offset: int, behind: list[Segment]) -> tuple[int, bool]:
         """Checks every batch of a segment and makes its indexes anew. Returns the end offset, and whether

@@ -70,6 +70,15 @@ class TransactionIndex:
         except FileNotFoundError:
             return b""
 
+    def is_sane(self, base_offset: int) -> bool:
+        """What can be checked without reading the log: the file consists of whole entries, for ascending
+        markers of a segment that begins at this offset. Raises OSError."""
+        data = self._read()
+        lasts = [entry.last_offset for entry in decode_entries(data)]
+        if len(lasts) * ENTRY_BYTES != len(data) or lasts != sorted(lasts):
+            return False
+        return not lasts or lasts[0] >= base_offset
+
     def append(self, aborted: AbortedTransaction) -> None:
         self.entries().append(aborted)
 
@@ -102,8 +111,12 @@ class TransactionIndex:
             self.write()
 
     def reset(self) -> None:
-        """Forgets all entries, before they are made again from the batches."""
-        self.truncate_to(0)
+        """Forgets all entries, before they are made again from the batches. The file goes in any case."""
+        self._entries = []
+        self._written_count = 0
+        if self._files.exists(self._path):
+            self.has_changed = True
+            self._files.unlink(self._path)
 
     def unwritten(self) -> FileTail | None:
         """The entries that are not in the file yet, None if all are."""

@@ -188,6 +188,31 @@ def test_an_index_that_was_lost_is_made_again() -> None:
     assert sum(len(segment.transaction_index.entries()) for segment in log.segments) == 9
 
 
+@pytest.mark.parametrize("more_bytes", [-1, 10, 34], ids=["torn", "odd", "an entry of zeros"])
+def test_an_index_that_was_damaged_after_an_orderly_end_is_made_again(more_bytes: int) -> None:
+    """Else readers of what is committed would be given the records of a transaction that was aborted."""
+    writer = Writer()
+    writer.rig.configure(segment_bytes=300)
+    for _ in range(9):
+        writer.write(7)
+        writer.end(7, commit=False)
+    writer.rig.close()
+    files = writer.rig.files
+    names = [name for name in writer.rig.file_names() if name.endswith(".txnindex")]
+    paths = [f"{writer.rig.directory}/{name}" for name in names]
+    before = [decode_entries(files.read_bytes(path)) for path in paths]
+    assert sum(map(len, before)) == 9
+    for path in paths:
+        file = files.open(path, write=True)
+        file.truncate(file.size() + more_bytes)
+    log = writer.rig.reopen(is_clean=True)
+    assert [entry for each in log.segments for entry in each.transaction_index.entries()] == [
+        entry for entries in before for entry in entries
+    ]
+    writer.rig.close()
+    assert [decode_entries(files.read_bytes(path)) for path in paths] == before
+
+
 def test_a_cut_takes_decisions_back() -> None:
     writer = Writer()
     log = writer.rig.log
