@@ -87,6 +87,8 @@ def _lines(files: Files, path: str) -> list[tuple[int, str]]:
     lines = text.splitlines()
     if not lines:
         return []
+    if not text.endswith("\n"):
+        raise MalformedCheckpoint(f"{path} ends within a line: {lines[-1]!r:.100} was cut off. {_REMEDY}")
     if lines[0] != str(_VERSION):
         raise _malformed(path, 1, lines[0], f"wants the version {_VERSION}")
     count = _number(path, 2, lines[1] if len(lines) > 1 else "")

@@ -62,6 +62,7 @@ def test_offset_checkpoints() -> None:
         (b"0\nx\n", "line 2, wants a whole number, found 'x'"),
         (b"0\n2\norders 0 1\n", "promises 2 entries and has 1"),
         (b"0\n1\norders 0\n", "line 3, wants topic, partition and offset, found 'orders 0'"),
+        (b"0\n2\norders 0 1741\norders 1 9", "ends within a line: 'orders 1 9' was cut off"),
         (b"0\n1\norders 0 1x\n", "line 3, wants a whole number, found '1x'"),
         (b"\xff\xfe", "is no text"),
     ],
