@@ -185,6 +185,14 @@ def _transformers(members: str) -> ClusterPlan:
     return _plan(weights, (producer, *transformers), topics=topics, seconds=30, gap_ms=900)
 
 
+def _power() -> ClusterPlan:
+    """All is synced before it is answered, and the power of all machines fails at one instant."""
+    topic = replace(TOPIC, configs={**TOPIC.configs, "flush.messages": "1"})
+    weights = {"cut power together": 6, "kill together": 2, "kill": 2}
+    plan = _plan(weights, topics=(topic,), seconds=24, gap_ms=3_000)
+    return replace(plan, is_flushed=True).with_properties({"log.flush.interval.messages": "1"})
+
+
 ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
     {
         "failures": _failures,
@@ -194,6 +202,7 @@ ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
         "nearby": _nearby,
         "classic transformers": partial(_transformers, "classic"),
         "transformers": partial(_transformers, "consumer"),
+        "power": _power,
     }
 )
 

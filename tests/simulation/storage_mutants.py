@@ -11,6 +11,7 @@ from broker.simulation.rules import (
     deletion_rules,
     fault_rules,
     fetch_rules,
+    log_rules,
     refusal_rules,
     transaction_rules,
 )
@@ -18,6 +19,7 @@ from broker.simulation.verdict import THE_NODE_FAILS
 from protocol.errors import ErrorCode
 from storage import append, failures, lookup, producer_state, recovery, retention, truncation
 from storage.errors import AppendRefused
+from storage.log_durability import LogDurability
 from storage.partition_log import PartitionLog
 from storage.producer_state import ProducerEntry, ProducerState
 from storage.segment import Segment
@@ -51,6 +53,14 @@ def _keeps_producers_that_were_cut(patch: Patch) -> None:
 
 def _forgets_producers_that_were_cut(patch: Patch) -> None:
     patch.setattr(truncation, "load_producers", lambda *_: ProducerState())
+
+
+# What is on the disk
+
+
+def _answers_before_it_has_synced(patch: Patch) -> None:
+    """Though `flush.messages` says so."""
+    patch.setattr(LogDurability, "is_flush_due", lambda *_: False)
 
 
 # Producers
@@ -233,6 +243,13 @@ STORAGE_MUTANTS = (
         fault_rules.DIRECTORY_FAILED,
         _takes_a_directory_for_gone,
         "brokers have two directories",
+        1,
+    ),
+    ClusterMutant(
+        "answers before it has synced",
+        log_rules.LOST,
+        _answers_before_it_has_synced,
+        "power",
         1,
     ),
     ClusterMutant(

@@ -20,6 +20,7 @@ In reading order:
 * `partition_changes`    an operator moves, makes and deletes partitions, and has leaders elected
 * `loss_budget`          how many disks may still be lost
 * `machine_faults`       processes that are killed and paused, power that fails, disks that are lost
+* `correlated_failures`  a rack, or all nodes, that fail at one instant
 * `client_faults`        consumers that die and come back, clients that stand still
 * `disk_losses`          disks of voters, and single log directories, that are lost for good
 * `disk_faults`          disks that fail, are full or slow, and clocks that are wrong

@@ -64,6 +64,9 @@ TOPIC_CONFIGS: Final[Mapping[str, Values]] = MappingProxyType(
     }
 )
 
+FLUSHING: Final = frozenset({"flush.messages", "log.flush.interval.messages"})
+"""Configs that stay as they are where all is synced before it is answered."""
+
 EXPIRY_CONFIGS: Final[Mapping[str, Values]] = MappingProxyType(
     {"retention.bytes": ("0", "5000", "50000", None), "retention.ms": ("1000", "20000", None)}
 )
@@ -128,8 +131,13 @@ def _topic_config(run: ClusterRun, step: ClusterStep) -> str | None:
     topic = None if image is None else any_topic(image, random)
     if topic is None:
         return None
-    config = random.one_of(tuple(TOPIC_CONFIGS))
+    config = random.one_of(_changing(run, TOPIC_CONFIGS))
     return _set_of_topic(run, topic.name, config, random.one_of(TOPIC_CONFIGS[config]))
+
+
+def _changing(run: ClusterRun, configs: Mapping[str, Values]) -> Sequence[str]:
+    """Those that may be changed in this run."""
+    return [each for each in configs if not (run.plan.is_flushed and each in FLUSHING)]
 
 
 def _expiry(run: ClusterRun, step: ClusterStep) -> str | None:
@@ -153,7 +161,7 @@ def _set_of_topic(run: ClusterRun, topic: str, config: str, value: str | None) -
 
 def _broker_config(run: ClusterRun, step: ClusterStep) -> str:
     random = step.random()
-    config = random.one_of(tuple(BROKER_CONFIGS))
+    config = random.one_of(_changing(run, BROKER_CONFIGS))
     value = random.one_of(BROKER_CONFIGS[config])
     run.admin.carry_out(run.admin.alter_config(BROKER_CONFIG, "", config, value))
     return f"{config} of all brokers shall be {value or 'the default'}"

@@ -47,6 +47,8 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     unclean elections may be allowed and more disks be lost than replication can bear, so that committed
     records may be lost. is_dynamic: voters can be added to the quorum and removed (KIP-853). has_other_ports:
     nodes may come back at another address. is_slow: see `slow_worlds`; by it alone nothing changes.
+    is_flushed: what is written to any topic is on the disk before it is answered (`flush.messages` 1), and no
+    step changes that, so the power of all nodes may fail at once.
     """
 
     places: tuple[NodePlace, ...]
@@ -61,6 +63,7 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     is_dynamic: bool = False
     has_other_ports: bool = False
     is_slow: bool = False
+    is_flushed: bool = False
 
     def with_properties(self, properties: Mapping[str, str]) -> ClusterPlan:
         """The plan whose nodes have these properties beside their own, or in their place."""

@@ -28,6 +28,7 @@ from broker.simulation.cluster.cluster_changes import CHANGE_VERBS, EXTRA_PREFIX
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.cluster_world import ClusterWorld
+from broker.simulation.cluster.correlated_failures import CORRELATED_VERBS
 from broker.simulation.cluster.directory_moves import DIRECTORY_MOVE_VERBS
 from broker.simulation.cluster.disk_faults import CLOCK_VERBS, DISK_VERBS
 from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
@@ -68,6 +69,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         **OPERATOR_VERBS,
         **ADDRESS_VERBS,
         **DIRECTORY_MOVE_VERBS,
+        **CORRELATED_VERBS,
     }
 )
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before

@@ -14,6 +14,7 @@ import msgspec
 from broker.simulation.cluster.address_changes import ADDRESS_VERBS
 from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan, TopicPlan
 from broker.simulation.cluster.cluster_steps import Verb
+from broker.simulation.cluster.correlated_failures import CORRELATED_VERBS, CUT_POWER_TOGETHER
 from broker.simulation.cluster.directory_moves import DIRECTORY_MOVE_VERBS
 from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import CHANGE_TRANSACTION_VERSION, FEATURE_VERBS
@@ -26,8 +27,17 @@ __all__ = ["RACK_AWARE", "drawn_plan"]
 RACKS: Final = ("rack-1", "rack-2", "rack-3")
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEAST_NODES: Final = 3
+POWER_WEIGHT: Final = 8
+"""Of power that fails everywhere at once, in clusters that must bear it."""
 _LATER_VERBS: Final = frozenset(
-    {*FEATURE_VERBS, *DISK_LOSS_VERBS, *OPERATOR_VERBS, *ADDRESS_VERBS, *DIRECTORY_MOVE_VERBS}
+    {
+        *FEATURE_VERBS,
+        *DISK_LOSS_VERBS,
+        *OPERATOR_VERBS,
+        *ADDRESS_VERBS,
+        *DIRECTORY_MOVE_VERBS,
+        *CORRELATED_VERBS,
+    }
 )
 _PRESENT: Final = (0, 0, 1, 2, 4)
 """How often a verb is drawn, as a multiple of its own weight: two of five verbs are absent from a seed."""
@@ -55,7 +65,7 @@ def drawn_plan(
     clients = _transforming_together(SeededRandom(seed, "transformers"), clients)
     if has_racks:
         places, clients = _with_racks(places), _with_readers_nearby(nearby, clients, topics)
-    return ClusterPlan(
+    plan = ClusterPlan(
         places=places,
         topics=topics,
         clients=clients,
@@ -67,6 +77,20 @@ def drawn_plan(
         has_other_ports=any(weights.get(verb) for verb in ADDRESS_VERBS),
         allows_unclean=random.below(5) == 0,
     )
+    return _flushed(SeededRandom(seed, "flushed"), plan)
+
+
+def _flushed(random: SeededRandom, plan: ClusterPlan) -> ClusterPlan:
+    """In some seeds all is synced before it is answered, and the power of all nodes fails now and then."""
+    if random.below(6) or plan.allows_unclean:
+        return plan
+    topics = tuple(
+        msgspec.structs.replace(topic, configs={**topic.configs, "flush.messages": "1"})
+        for topic in plan.topics
+    )
+    weights = {**plan.weights, CUT_POWER_TOGETHER: POWER_WEIGHT}
+    flushed = msgspec.structs.replace(plan, topics=topics, weights=weights, is_flushed=True)
+    return flushed.with_properties({"log.flush.interval.messages": "1"})
 
 
 def _stream(seed: int, random: SeededRandom, verb: str) -> SeededRandom:

@@ -14,6 +14,8 @@ eligible leader replicas (KIP-966) while there are fewer in sync. So that it is 
 * Without eligible leader replicas the last of the ISR may lead whatever it has lost. So nobody may lose
   data then; a power cut is a kill in its place.
 * A disk that fails ends processes at any moment, so it does not come together with lost data.
+* Where everything is synced before it is answered (`ClusterPlan.is_flushed`) a power cut loses nothing that
+  counts: to the budget it is a process that has ended without order.
 
 Where the plan allows unclean elections anything may be lost. The logs of controllers are not counted: they
 are synced before they are answered for, and where a controller loses its disk, `disk_losses` sees to it that
@@ -22,7 +24,7 @@ a majority of the voters is left.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.simulation.cluster.cluster_changes import MIN_ISR, newest_image
@@ -49,6 +51,7 @@ class LossBudget:
     def __init__(self, world: ClusterWorld, plan: ClusterPlan) -> None:
         self._world = world
         self._allows_all = plan.allows_unclean
+        self._is_flushed = plan.is_flushed
         self._most = plan.min_insync_replicas - 1
         self._lost: dict[int, None] = {}
         """Nodes that have lost data, and have not copied it back."""
@@ -108,6 +111,21 @@ class LossBudget:
         image = self._newest_image()
         return image is not None and self._are_safe(image, self._lost, node)
 
+    def may_lose_power(self, node: SimulatedNode) -> bool:
+        """Whether the power of its machine may fail, if its process may end without order."""
+        return self._is_flushed or self.may_lose(node)
+
+    def may_end_together(self, nodes: Iterable[SimulatedNode]) -> bool:
+        """Whether the processes of all of these may end without order at one instant."""
+        if self._allows_all or not any(node.place.is_broker for node in nodes):
+            return True
+        return not (self.has_lost or self._changes)
+
+    @property
+    def may_lose_power_together(self) -> bool:
+        """Whether the power of any number of nodes may fail, if their processes may end without order."""
+        return self._allows_all or self._is_flushed
+
     def may_fail(self, node: SimulatedNode) -> bool:
         """Whether its disk may fail for a while, so that its process may end at any moment."""
         return self._allows_all or not node.place.is_broker or not (self.has_lost or self._changes)
@@ -118,6 +136,11 @@ class LossBudget:
         """It has lost data."""
         if node.place.is_broker:
             self._lost[node.node_id] = self._unclean[node.node_id] = None
+
+    def power_lost(self, node: SimulatedNode) -> None:
+        """Its power has failed."""
+        if not self._is_flushed:
+            self.lost(node)
 
     def life_has_ended(self, node: SimulatedNode, end: LifeEnd) -> None:
         if node.place.is_broker and not (end.how == IN_ORDER and _tells_its_epoch(node)):

@@ -20,7 +20,7 @@ from storage.memory_files import Torn
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
 
-__all__ = ["MACHINE_VERBS", "drawn_duration_ms", "end_with_a_disk", "start_all_now", "whose_turn"]
+__all__ = ["MACHINE_VERBS", "Tear", "drawn_duration_ms", "end_with_a_disk", "start_all_now", "whose_turn"]
 
 SHORTEST_MS: Final = 200
 LONGEST_MS: Final = 40_000
@@ -82,17 +82,17 @@ def end_without_order(run: ClusterRun, node: SimulatedNode, random: SeededRandom
     if not run.budget.may_end(node):
         return None
     run.world.restarts.after(node, down_ms)
-    if not run.budget.may_lose(node):
+    if not run.budget.may_lose_power(node):
         run.world.coverage.count("a power cut that became a kill")
         node.machine.kill()
         return "is killed, as its power must not be cut now"
-    run.budget.lost(node)
-    tear = _Tear(run.world.coverage, random)
+    run.budget.power_lost(node)
+    tear = Tear(run.world.coverage, random)
     node.machine.cut_power(tear.leaves, keep_names=random.below(3) > 0)
     return "loses its power"
 
 
-class _Tear:
+class Tear:
     """What one power cut leaves of what was written and not synced: nothing, all, or of each file a part,
     sometimes with zeros behind it.
 
