@@ -193,6 +193,16 @@ def _power() -> ClusterPlan:
     return replace(plan, is_flushed=True).with_properties({"log.flush.interval.messages": "1"})
 
 
+def _damage() -> ClusterPlan:
+    """Files are damaged between two lives, in logs of many small segments."""
+    small = {"internal.segment.bytes": "4000", "index.interval.bytes": "500", "file.delete.delay.ms": "1000"}
+    topics = (replace(TOPIC, configs={**TOPIC.configs, **small}),)
+    plan = _transactions()
+    clients = (*PRODUCERS, *(each for each in plan.clients if each.kind == "reader" or not each.group))
+    weights = {"damage derived files": 9, "spoil a batch": 3, "restore an older copy": 3, "kill": 1}
+    return _plan(weights, clients, topics=topics, seconds=24, gap_ms=1_500)
+
+
 ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
     {
         "failures": _failures,
@@ -203,6 +213,7 @@ ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
         "classic transformers": partial(_transformers, "classic"),
         "transformers": partial(_transformers, "consumer"),
         "power": _power,
+        "damage": _damage,
     }
 )
 

@@ -19,10 +19,12 @@ from broker.simulation.verdict import THE_NODE_FAILS
 from protocol.errors import ErrorCode
 from storage import append, failures, lookup, producer_state, recovery, retention, truncation
 from storage.errors import AppendRefused
+from storage.leader_epochs import LeaderEpochs
 from storage.log_durability import LogDurability
 from storage.partition_log import PartitionLog
 from storage.producer_state import ProducerEntry, ProducerState
 from storage.segment import Segment
+from storage.transaction_index import TransactionIndex
 from storage.transactions import Verifications
 from tests.simulation.cluster_fates import SECOND_DIRECTORY
 from tests.simulation.cluster_mutant import ClusterMutant, Patch, everywhere, wrapped
@@ -61,6 +63,14 @@ def _forgets_producers_that_were_cut(patch: Patch) -> None:
 def _answers_before_it_has_synced(patch: Patch) -> None:
     """Though `flush.messages` says so."""
     patch.setattr(LogDurability, "is_flush_due", lambda *_: False)
+
+
+def _knows_no_epochs_without_their_checkpoint(patch: Patch) -> None:
+    patch.setattr(recovery, "_epochs_of_batches", lambda _: LeaderEpochs())
+
+
+def _believes_a_torn_transaction_index(patch: Patch) -> None:
+    patch.setattr(TransactionIndex, "is_sane", lambda *_: True)
 
 
 # Producers
@@ -251,6 +261,20 @@ STORAGE_MUTANTS = (
         _answers_before_it_has_synced,
         "power",
         1,
+    ),
+    ClusterMutant(
+        "knows no leader epochs without their checkpoint",
+        log_rules.EPOCHS_DISAGREE,
+        _knows_no_epochs_without_their_checkpoint,
+        "damage",
+        1,
+    ),
+    ClusterMutant(
+        "believes a torn index of aborted transactions",
+        transaction_rules.ABORTED_DIFFER,
+        _believes_a_torn_transaction_index,
+        "damage",
+        5,
     ),
     ClusterMutant(
         "appends duplicates",

@@ -23,6 +23,7 @@ In reading order:
 * `correlated_failures`  a rack, or all nodes, that fail at one instant
 * `client_faults`        consumers that die and come back, clients that stand still
 * `disk_losses`          disks of voters, and single log directories, that are lost for good
+* `file_damage`          files that are damaged between two lives of a node, and what a start makes of it
 * `disk_faults`          disks that fail, are full or slow, and clocks that are wrong
 * `operator_looks`       groups and transactions are looked at, and a group is used by hand
 * `network_faults`       ways that are cut, and connections that break

@@ -33,6 +33,7 @@ from broker.simulation.cluster.directory_moves import DIRECTORY_MOVE_VERBS
 from broker.simulation.cluster.disk_faults import CLOCK_VERBS, DISK_VERBS
 from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import FEATURE_VERBS
+from broker.simulation.cluster.file_damage import DAMAGE_VERBS
 from broker.simulation.cluster.loss_budget import LossBudget
 from broker.simulation.cluster.machine_faults import MACHINE_VERBS
 from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS, moves_from_former_nodes
@@ -70,6 +71,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         **ADDRESS_VERBS,
         **DIRECTORY_MOVE_VERBS,
         **CORRELATED_VERBS,
+        **DAMAGE_VERBS,
     }
 )
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before

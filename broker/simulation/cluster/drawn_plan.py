@@ -18,6 +18,7 @@ from broker.simulation.cluster.correlated_failures import CORRELATED_VERBS, CUT_
 from broker.simulation.cluster.directory_moves import DIRECTORY_MOVE_VERBS
 from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import CHANGE_TRANSACTION_VERSION, FEATURE_VERBS
+from broker.simulation.cluster.file_damage import DAMAGE_VERBS
 from broker.simulation.cluster.operator_looks import OPERATOR_VERBS
 from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.seeded_random import SeededRandom
@@ -37,6 +38,7 @@ _LATER_VERBS: Final = frozenset(
         *ADDRESS_VERBS,
         *DIRECTORY_MOVE_VERBS,
         *CORRELATED_VERBS,
+        *DAMAGE_VERBS,
     }
 )
 _PRESENT: Final = (0, 0, 1, 2, 4)

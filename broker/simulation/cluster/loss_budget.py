@@ -142,6 +142,12 @@ class LossBudget:
         if not self._is_flushed:
             self.lost(node)
 
+    def ended_without_order(self, node: SimulatedNode) -> None:
+        """However its last life has ended, the controller may not learn from its next one that it was in
+        order."""
+        if node.place.is_broker:
+            self._unclean[node.node_id] = None
+
     def life_has_ended(self, node: SimulatedNode, end: LifeEnd) -> None:
         if node.place.is_broker and not (end.how == IN_ORDER and _tells_its_epoch(node)):
             self._unclean[node.node_id] = None

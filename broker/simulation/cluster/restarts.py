@@ -7,6 +7,7 @@ there was trouble. That it does so without such a reason is a violation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -42,10 +43,15 @@ class Restarts:
         self._due: dict[int, ScheduledCall] = {}
         self._calm_lives: dict[int, int] = {}
         """By node, the number of its newest life that began when the trouble was over."""
+        self._before: dict[int, list[Callable[[], None]]] = {}
 
     def after(self, node: SimulatedNode, duration_ms: int) -> None:
         """The life that is about to end is followed by another one after so long."""
         self._after_ms[node.node_id] = duration_ms
+
+    def before_next(self, node: SimulatedNode, call: Callable[[], None]) -> None:
+        """Has something done to the machine when its next life is about to begin."""
+        self._before.setdefault(node.node_id, []).append(call)
 
     def has_ended(self, node: SimulatedNode, end: LifeEnd) -> None:
         """A life is over."""
@@ -74,6 +80,8 @@ class Restarts:
         self._due.pop(node.node_id, None)
         if node.is_up or self._world.nodes.get(node.node_id) is not node:
             return
+        for call in self._before.pop(node.node_id, ()):
+            call()
         self._world.tell(f"{node} starts, for the {node.lives + 1}. time")
         if self.in_hurry:
             self._calm_lives[node.node_id] = node.lives + 1
