@@ -317,6 +317,13 @@ def test_a_log_end_without_a_batch(traffic: Traffic) -> None:
     strikes(log_rules.WRONG_END, lambda: traffic.turn(node))
 
 
+def test_a_log_that_is_cut_behind_a_batch_that_was_compacted_away(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    hosted.log.segments.log_end_offset += 1
+    traffic.seen.committed.merged_end = hosted.log.log_end_offset
+    traffic.turn(node)
+
+
 def test_other_records_where_some_are_committed(traffic: Traffic) -> None:
     follower = traffic.followers[0]
     second = first_batch_bytes(traffic.content(follower))

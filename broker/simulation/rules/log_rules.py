@@ -55,11 +55,11 @@ class BatchRules:
 
     def changed(self, replica: SeenReplica) -> None:
         """See `partition_watch.PartitionRule`."""
-        log = replica.log
-        if log.end_offset != replica.now.log_end_offset and not log.is_unreadable:
-            raise Violation(
-                WRONG_END, f"{replica} ends at {replica.now.log_end_offset}, its files at {log.end_offset}"
-            )
+        log, end_offset = replica.log, replica.now.log_end_offset
+        # A log may be cut behind a batch that the cleaner has taken away.
+        was_merged = log.end_offset < end_offset <= replica.partition.committed.merged_end
+        if log.end_offset != end_offset and not (log.is_unreadable or was_merged):
+            raise Violation(WRONG_END, f"{replica} ends at {end_offset}, its files at {log.end_offset}")
         if replica.judged < len(log.batches):
             self._judge(replica, replica.judged)
 
