@@ -111,6 +111,7 @@ class ClusterRun:
             is_dynamic=plan.is_dynamic,
             has_other_ports=plan.has_other_ports,
             features=plan.features,
+            may_lose_records=plan.allows_unclean,
         )
         self.world.rules += all_rules(self.world, plan)
         self.budget = LossBudget(self.world, plan)

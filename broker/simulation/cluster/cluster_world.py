@@ -90,7 +90,7 @@ class RefusedPart(NamedTuple):
 class ClusterWorld:
     """places: the nodes, of which the controllers are the first voters. is_dynamic: the quorum's voters can
     be changed (KIP-853). has_other_ports: nodes may be found at the second of their ports. features: see
-    `SimulatedNode`."""
+    `SimulatedNode`. may_lose_records: `ClusterPlan.allows_unclean`; what was lost indeed is in `losses`."""
 
     def __init__(
         self,
@@ -100,8 +100,10 @@ class ClusterWorld:
         is_dynamic: bool = False,
         has_other_ports: bool = False,
         features: Mapping[str, int] = MappingProxyType({}),
+        may_lose_records: bool = False,
     ) -> None:
         self.seed = seed
+        self.may_lose_records = may_lose_records
         self.loop = EventLoop()
         self.coverage = Coverage()
         self.network = MemoryNetwork(self.loop, seed, self.coverage)

@@ -245,7 +245,7 @@ def _transactions(world: ClusterWorld) -> Iterator[str]:
     """By what coordinators know: each has ended, its end is recorded, and no group waits for its marker. Else
     a producer is told for ever that another transaction is under way, or a group that its offsets are not
     stable."""
-    for node in () if world.may_lose_records else world.brokers:
+    for node in () if world.losses else world.brokers:
         if node.broker is None:
             continue
         for listed in node.broker.services.transactions.list_transactions(_UNENDED) or ():
