@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,21 +106,28 @@ def _with_rows(query: Any) -> list[Any]:
     return reports or [{"endOffset": "null"}]
 
 
+def _began(query: Any) -> list[str]:
+    """When Spark began to plan the batches that held rows."""
+    return [each["timestamp"] for each in query.recentProgress if each["numInputRows"]]
+
+
 def test_few_rows_wait_for_company_but_not_for_ever(kafka: Kafka, topics: Topics) -> None:
     topics.create("few")
     batches = Batches()
-    options = {"minOffsetsPerTrigger": "100", "maxTriggerDelay": "8s"}
+    options = {"minOffsetsPerTrigger": "100", "maxTriggerDelay": "12s"}
     topics.produce("few", numbers(1))
     rows = kafka.stream("few", **options, **EARLIEST)
     query = batches.start(rows, **kafka.checkpoint("few"))
     batches.wait_for_rows(query, 1)  # the first batch waits for nobody
     topics.produce("few", numbers(4, start=1))
-    time.sleep(1)  # Spark looks at the topic many times meanwhile
-    assert batches.sizes == [1], "four are too few"
+    time.sleep(1)  # long enough for a batch of four, if four were enough
     topics.produce("few", numbers(5, start=5))
     batches.wait_for_rows(query, 10)
+    wait_until(lambda: len(_with_rows(query)) == len(batches.sizes), "the progress of the last batch")
     query.stop()
     assert batches.sizes == [1, 9]
+    first, second = (datetime.fromisoformat(each) for each in _began(query))
+    assert second - first > timedelta(seconds=10), "the longest wait begins with the first batch"
 
 
 @pytest.mark.parametrize(("option", "tasks"), [("minPartitions=6", 6), ("maxRecordsPerPartition=25", 8)])
