@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
-from typing import IO
 
 import pytest
 
 from tests.conftest import AnyBroker
 from tests.support.clients.librdkafka import create_topic, fill, until
-from tests.support.genuine.kafka_tools import running_tool
+from tests.support.genuine.kafka_tools import read_lines, running_tool
 from tests.support.genuine.tool_server import Tool
 
 pytestmark = pytest.mark.java
@@ -28,12 +27,6 @@ def describe(tool: Tool, group: str, *what: str) -> list[dict[str, str]]:
     return rows(tool("kafka-consumer-groups", "--describe", "--group", group, *what).lines)
 
 
-def read_lines(stream: IO[str] | None, count: int) -> list[str]:
-    if stream is None:
-        raise RuntimeError("the tool's output is not a pipe")
-    return [stream.readline().rstrip("\n") for _ in range(count)]
-
-
 def test_a_group_at_work_and_at_rest(broker: AnyBroker, tool: Tool, fresh: Fresh) -> None:
     topic, group = create_topic(broker.bootstrap_servers, fresh(), 2), fresh()
     for partition, count in ((0, 3), (1, 4)):
@@ -42,7 +35,7 @@ def test_a_group_at_work_and_at_rest(broker: AnyBroker, tool: Tool, fresh: Fresh
     arguments = words.split()
     at = ("--bootstrap-server", broker.bootstrap_servers)
     with running_tool("kafka-console-consumer", *arguments, *at) as consumer:
-        assert sorted(read_lines(consumer.stdout, 7)) == ["0", "0", "1", "1", "2", "2", "3"]
+        assert sorted(read_lines(consumer, 7)) == ["0", "0", "1", "1", "2", "2", "3"]
         until(lambda: describe(tool, group, "--state")[0]["STATE"] == "Stable", "the group is stable")
         member = look_at_members(tool, group, topic)
         until(
@@ -54,7 +47,7 @@ def test_a_group_at_work_and_at_rest(broker: AnyBroker, tool: Tool, fresh: Fresh
         offsets = [(row["PARTITION"], row["CURRENT-OFFSET"], row["LOG-END-OFFSET"]) for row in working]
         assert offsets == [("0", "3", "3"), ("1", "4", "4")]
         fill(broker.bootstrap_servers, topic, ["x"], partition=0)
-        assert read_lines(consumer.stdout, 1) == ["x"]
+        assert read_lines(consumer, 1) == ["x"]
         end(consumer)
     at_rest(broker, tool, group, topic)
 

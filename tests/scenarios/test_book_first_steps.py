@@ -16,18 +16,12 @@ import pytest
 from tests.conftest import AnyBroker
 from tests.support.clients.book import FLIGHT, consume
 from tests.support.clients.librdkafka import until
-from tests.support.genuine.kafka_tools import running_tool
+from tests.support.genuine.kafka_tools import read_lines, running_tool
 from tests.support.genuine.tool_server import Tool
 
 pytestmark = pytest.mark.java
 
 HISTORY = ["Countdown gestartet", *FLIGHT]
-
-
-def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
-    if process.stdout is None:
-        raise RuntimeError("the tool's output is not a pipe")
-    return [process.stdout.readline().rstrip("\n") for _ in range(count)]
 
 
 def test_e1_create_the_first_topic(tool: Tool) -> None:

@@ -9,14 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 from tests.conftest import AnyBroker, broker_under_test
-from tests.support.clients.book import FLIGHT, KEYED, WITH_KEY, by_key, consume, create, fields, produce
+from tests.support.clients.book import (
+    FLIGHT,
+    KEYED,
+    WITH_KEY,
+    by_key,
+    consume,
+    create,
+    fields,
+    produce,
+)
 from tests.support.clients.librdkafka import until
-from tests.support.genuine.kafka_tools import run_tool, running_tool
+from tests.support.genuine.kafka_tools import read_lines, run_tool, running_tool
 from tests.support.genuine.tool_server import Tool, ToolServer
 
 pytestmark = pytest.mark.java
@@ -185,7 +193,7 @@ def test_2e17_a_group_s_offsets_and_lag(tool: Tool, broker: AnyBroker) -> None:
     at = ("--bootstrap-server", broker.bootstrap_servers)
     arguments = ("--topic", TOPIC, *GROUP, "--from-beginning", *WITH_KEY, *at)
     with running_tool("kafka-console-consumer", *arguments) as consumer:
-        assert by_key(_lines(consumer.stdout, 3)) == {
+        assert by_key(read_lines(consumer, 3)) == {
             "rakete0": ["Countdown beendet"], "rakete1": ["Countdown beendet", "Liftoff"],
         }  # fmt: skip
         # The book's own numbers: murmur2 puts rakete1 into partition 0 and rakete0 into partition 1.
@@ -223,12 +231,6 @@ def test_a_group_is_set_back(tool: Tool) -> None:
     assert reset("--to-datetime", "2099-01-01T00:00:00.000", "--execute") == {"0": "3", "1": "5"}
     assert reset("--to-offset", "1", "--execute") == {"0": "1", "1": "1"}
     assert progress(tool) == {"0": ("1", "3", "2"), "1": ("1", "5", "4")}
-
-
-def _lines(stream: IO[str] | None, count: int) -> list[str]:
-    """The next lines of a tool; it is stopped from waiting by the test's own time limit."""
-    assert stream is not None
-    return [stream.readline().rstrip("\n") for _ in range(count)]
 
 
 def test_2e18_retention_takes_the_active_segment_too(tool: Tool, broker: AnyBroker) -> None:

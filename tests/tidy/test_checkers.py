@@ -6,6 +6,7 @@ What is played here breaks a promise at once; the checker that meets it must rai
 from __future__ import annotations
 
 import shutil
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, Self
@@ -16,6 +17,7 @@ from tests.support.clients import checked_load, numbered_load, watermarks
 from tests.support.clients.raising_threads import RaisingThread
 from tests.support.genuine.fetched import fetch_with
 from tests.support.genuine.kafka_jars import kafka_jars
+from tests.support.genuine.kafka_tools import read_lines
 from tests.support.genuine.kcat import kcat
 
 WAIT_SECONDS: Final = 30
@@ -147,6 +149,26 @@ def test_a_numbered_load_that_has_ended_is_told(monkeypatch: pytest.MonkeyPatch)
     for wait in (load.pause, load.close):
         with pytest.raises(ValueError, match="not taken"):
             wait()
+
+
+def tool(script: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(["sh", "-c", script], stdout=pipe, stderr=pipe, text=True)
+
+
+def test_lines_of_a_tool_that_ends_or_falls_silent() -> None:
+    with tool("echo one; echo two") as process:
+        assert read_lines(process, 2) == ["one", "two"]
+    with (
+        tool("echo one; echo lost >&2; exit 3") as process,
+        pytest.raises(pytest.fail.Exception, match=r"(?s)ended with 3 after 1 of 2 lines:.*lost"),
+    ):
+        read_lines(process, 2)
+    with (
+        tool(f"exec sleep {WAIT_SECONDS}") as process,
+        pytest.raises(pytest.fail.Exception, match="after 0 of 1 lines"),
+    ):
+        read_lines(process, 1, seconds=0.1)
 
 
 @pytest.mark.parametrize("environment", ["BARNABAS_REQUIRE_JAVA", "CI"])

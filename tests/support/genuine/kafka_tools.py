@@ -6,9 +6,12 @@ A call takes about a second, nearly all of it Java's start.
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
+
+import pytest
 
 from tests.support.genuine.kafka_jars import java_command
 
@@ -43,6 +46,10 @@ CLASSES: Final = {
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
+
+
+LINES_SECONDS: Final = 120
+"""For the next lines of a tool that goes on."""
 
 
 class ToolResult(NamedTuple):
@@ -87,3 +94,21 @@ def running_tool(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         if process.poll() is None:
             process.kill()
         process.wait()
+
+
+def read_lines(process: subprocess.Popen[str], count: int, seconds: float = LINES_SECONDS) -> list[str]:
+    """The next lines that it prints. Fails, with what it has said on its standard error, if it ends before,
+    or is silent for so long."""
+    if process.stdout is None or process.stderr is None:
+        raise RuntimeError("the tool's output is not a pipe")
+    watchdog = threading.Timer(seconds, process.kill)
+    watchdog.start()
+    try:
+        lines = [process.stdout.readline() for _ in range(count)]
+    finally:
+        watchdog.cancel()
+    if "" in lines:
+        code = process.wait(LINES_SECONDS)
+        read = sum(map(bool, lines))
+        pytest.fail(f"it ended with {code} after {read} of {count} lines:\n{process.stderr.read()}")
+    return [line.rstrip("\n") for line in lines]
