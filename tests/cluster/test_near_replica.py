@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.cluster.conftest import NewCluster
 from tests.support.brokers.cluster import FAST, OURS, Cluster
@@ -25,7 +30,8 @@ def read(cluster: Cluster, node_id: int, topic_id: bytes, rack: str) -> FetchRes
     return data
 
 
-def test_a_consumer_is_sent_to_its_rack_and_reads_there(new_cluster: NewCluster) -> None:
+def racks(new_cluster: NewCluster) -> Cluster:
+    """Two nodes, a topic whose leader is the first one, and ten records in it."""
     given = {key.replace(".", "_"): value for key, value in FAST.items()}
     cluster = new_cluster(OURS, OURS, start=False, replica_selector_class=RACK_AWARE, **given)
     for node_id, rack in RACKS.items():
@@ -35,6 +41,11 @@ def test_a_consumer_is_sent_to_its_rack_and_reads_there(new_cluster: NewCluster)
     cluster.await_brokers()
     create_placed(cluster.bootstrap, "near", [[1, 2]])
     write_to_all(cluster.bootstrap, "near", partitions=1, count=10)
+    return cluster
+
+
+def test_a_consumer_is_sent_to_its_rack_and_reads_there(new_cluster: NewCluster) -> None:
+    cluster = racks(new_cluster)
     metadata = cluster.metadata(1, "near")
     assert metadata is not None
     topic_id = metadata.topics[0].topic_id
@@ -52,3 +63,46 @@ def test_a_consumer_is_sent_to_its_rack_and_reads_there(new_cluster: NewCluster)
         return (data.high_watermark == 10 and bool(data.records)) or None
 
     cluster.wait(is_served, "records at the replica in the consumer's rack")
+
+
+class Place:
+    """What librdkafka's statistics tell of the one partition that a consumer reads."""
+
+    def __init__(self) -> None:
+        self.broker = self.leader = -1
+
+    def __call__(self, statistics: str) -> None:
+        told: dict[str, Any] = json.loads(statistics)["topics"].get("near", {}).get("partitions", {})
+        if "0" in told:
+            self.broker, self.leader = told["0"]["broker"], told["0"]["leader"]
+
+
+def test_a_genuine_consumer_reads_from_the_replica_in_its_rack(new_cluster: NewCluster) -> None:
+    cluster = racks(new_cluster)
+    place = Place()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "near",
+            "client.rack": "b",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "statistics.interval.ms": 50,
+            "stats_cb": place,
+        }
+    )
+    consumer.assign([TopicPartition("near", 0, 0)])
+    values: list[bytes | None] = []
+
+    def read_there(count: int) -> bool | None:
+        message = consumer.poll(0.05)
+        if message is not None:
+            assert message.error() is None, message.error()
+            values.append(message.value())
+        return (len(values) >= count and (place.broker, place.leader) == (2, 1)) or None
+
+    cluster.wait(lambda: read_there(10), "ten records, and fetches from the replica in the consumer's rack")
+    write_to_all(cluster.bootstrap, "near", partitions=1, count=10, first=10)
+    cluster.wait(lambda: read_there(20), "ten more from there")
+    consumer.close()
+    assert values == [f"0:{number}".encode() for number in range(20)]
