@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import AnyBroker
-from tests.support.clients.librdkafka import create_topic
+from tests.support.clients.librdkafka import create_topic, fill
 from tests.support.genuine.kafka_tools import run_tool
 from tests.support.genuine.tool_server import Tool, ToolServer
 
@@ -35,6 +36,22 @@ def test_perf_tests(broker: AnyBroker, tool: Tool, tool_server: ToolServer, fres
     read = dict(zip(head.split(", "), row.split(", "), strict=True))
     assert read["data.consumed.in.nMsg"] == "20000"
     assert read["data.consumed.in.MB"] == "3.8147"
+
+
+def test_a_consumer_s_file_with_colons(broker: AnyBroker, tool: Tool, fresh: Fresh, tmp_path: Path) -> None:
+    """The book's `consumer.properties` (2.4.4.2) parts names and values by colons. Its client id, not the
+    book's, shows that it was read."""
+    topic = create_topic(broker.bootstrap_servers, fresh(), 3)
+    values = [f"{number}".zfill(1000) for number in range(3000)]
+    fill(broker.bootstrap_servers, topic, values, partition=0, linger_ms=5)
+    file = tmp_path / "consumer.properties"
+    file.write_text("fetch.min.bytes: 1000000\nfetch.max.wait.ms: 500\nclient.id: of-the-file\n")
+    words = ("--topic", topic, "--num-records", "3000", "--timeout", "90000", "--print-metrics")
+    told = tool("kafka-consumer-perf-test", *words, "--command-config", str(file))
+    head, row = told.lines[:2]
+    read = dict(zip(head.split(", "), row.split(", "), strict=True))
+    assert (read["data.consumed.in.nMsg"], read["data.consumed.in.MB"]) == ("3000", "2.8610")
+    assert "client-id=of-the-file" in told.out
 
 
 def events(text: str) -> list[dict[str, Any]]:
