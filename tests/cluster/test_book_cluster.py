@@ -18,7 +18,7 @@ from typing import Final
 import pytest
 
 from tests.support.brokers.cluster import BROKER, FAST, KAFKAS, OURS, Cluster, GenuineNode
-from tests.support.clients.book import consume, fields, produce
+from tests.support.clients.book import consume, ends, fields, produce
 from tests.support.genuine.kafka_tools import ToolResult, run_tool
 from tests.support.genuine.tool_server import Tool, ToolServer
 
@@ -109,8 +109,7 @@ def consume_all(cluster: Cluster, tool: Tool, topic: str, count: int) -> list[st
     """The records of a topic that comes to have so many, however long the first of them takes to come."""
 
     def are_there() -> bool | None:
-        ends = tool("kafka-get-offsets", "--topic", topic).lines
-        return sum(int(line.rpartition(":")[2]) for line in ends) == count or None
+        return sum(int(line.rpartition(":")[2]) for line in ends(tool, topic)) == count or None
 
     cluster.wait(are_there, f"{count} records in {topic}")
     return consume(tool, topic, "--from-beginning", "--max-messages", str(count), seconds=60).lines
@@ -201,6 +200,7 @@ def test_e20_three_replicas_are_asked_for_and_one_broker_stops(cluster: Cluster,
     refused = run_tool("kafka-verifiable-producer", *one)
     assert "NotEnoughReplicasException" in refused.out
     assert REJECTED in refused.out
+    assert ends(tool, STRICT) == [f"{STRICT}:{index}:0" for index in range(3)]
     assert consume(tool, STRICT, "--from-beginning").lines == []
 
 

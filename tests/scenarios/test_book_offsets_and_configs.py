@@ -20,6 +20,7 @@ from tests.support.clients.book import (
     by_key,
     consume,
     create,
+    ends,
     fields,
     produce,
 )
@@ -245,6 +246,7 @@ def test_2e18_retention_takes_the_active_segment_too(tool: Tool, broker: AnyBrok
         tool("kafka-get-offsets", "--topic", "retention-test", "--time", "earliest").out
         == "retention-test:0:9\n"
     )
+    assert ends(tool, "retention-test") == ["retention-test:0:9"], "nothing is left between the two"
     assert consume(tool, "retention-test", "--from-beginning", seconds=1).lines == []
 
 
@@ -255,6 +257,7 @@ def test_2e19_compaction_wants_keys(tool: Tool, broker: AnyBroker) -> None:
     assert "Error when sending message to topic compaction-test with key: null, value: 2 bytes" in refused.err
     reason = "Compacted topic cannot accept message without key in topic partition compaction-test-"
     assert f"InvalidRecordException: {reason}" in refused.err
+    assert ends(tool, "compaction-test") == [f"compaction-test:{index}:0" for index in range(3)]
     assert consume(tool, "compaction-test", "--from-beginning", seconds=1).lines == []
 
 

@@ -47,6 +47,14 @@ def consume(tool: Tool, topic: str, *arguments: str, seconds: int = 4, at_least:
     return read
 
 
+def ends(tool: Tool, topic: str) -> list[str]:
+    """Where each partition ends for consumers, as ``topic:partition:offset``: nobody is shown what is not
+    below that."""
+    asked = tool("kafka-get-offsets", "--topic", topic)
+    assert asked.code == 0, asked.err
+    return asked.lines
+
+
 def by_key(lines: Iterable[str]) -> dict[str, list[str]]:
     """The values of each key, in their order."""
     found: dict[str, list[str]] = {}
