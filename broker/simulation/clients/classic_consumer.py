@@ -172,7 +172,9 @@ class ClassicConsumer(GroupConsumer):
             return False
         self.world.coverage.count("classic consumers: joined a generation")
         await self._take_over(assigned)
-        if self.option("late_commits") and former.generation != NO_GENERATION and self._late.happens(0.5):
+        # Who has joined again because its SyncGroup had failed may be in the generation that it knew already.
+        is_former = former.generation not in (NO_GENERATION, identity.generation)
+        if self.option("late_commits") and is_former and self._late.happens(0.5):
             await self._commit_late(former, assigned)
         return True
 
