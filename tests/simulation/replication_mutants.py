@@ -234,12 +234,6 @@ def _acknowledges_at_once(patch: Patch) -> None:
     wrapped(patch, DelayedProduce, "wait", wait)
 
 
-def _acknowledges_at_once_unseen(patch: Patch) -> None:
-    """The next leader lacks sequences of producers. That is not judged, and only the history shows it."""
-    _acknowledges_at_once(patch)
-    patch.setattr(refusal_rules.RefusalRules, "has_refused", lambda *_: None)
-
-
 def _needs_no_min_isr(patch: Patch) -> None:
     patch.setattr(Partition, "effective_min_isr", property(lambda self: 1))
 
@@ -256,13 +250,10 @@ def _knows_no_epoch_of_consumers(patch: Patch) -> None:
 
 
 def _acknowledges_what_it_lost(patch: Patch) -> None:
-    """The next leader lacks sequences of producers. That is not judged, and only the history shows it."""
-
     def fail(genuine: Any, self: Partition, error: ErrorCode) -> None:
         genuine(self, ErrorCode.NONE)
 
     wrapped(patch, Partition, "fail_commit_waiters", fail)
-    patch.setattr(refusal_rules.RefusalRules, "has_refused", lambda *_: None)
 
 
 def _coordinators_do_not_wait(patch: Patch) -> None:
@@ -495,15 +486,8 @@ REPLICATION_MUTANTS = (
     ),
     ClusterMutant(
         "acknowledges at once",
-        refusal_rules.IN_ORDER,
-        _acknowledges_at_once,
-        "leader is deposed",
-        1,
-    ),
-    ClusterMutant(
-        "acknowledges at once, and refusals are not judged",
         cluster_run.PROMISES,
-        _acknowledges_at_once_unseen,
+        _acknowledges_at_once,
         "leader is deposed",
         1,
     ),

@@ -98,12 +98,13 @@ def written(batches: Iterable[OutgoingBatch]) -> list[Record]:
 
 def is_out_of_order(client: ClusterClient, queue: Sequence[OutgoingBatch], index: int) -> bool:
     """Whether a batch of a partition was refused for its sequence, though all before it in the queue are
-    written; else it has only come too early. Shows such a refusal to those who judge it."""
+    written; else it has only come too early. Shows such a refusal to those who judge it, unless a try of it
+    may have been written: a leader need not know that batch again when it has one behind it."""
     batch = queue[index]
     is_first = all(each.outcome for each in queue[:index])
     if batch.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or not is_first:
         return False
-    if batch.asked_node is not None:
+    if batch.asked_node is not None and not batch.is_uncertain:
         why = f"sequence {batch.base_sequence} is out of order"
         client.is_refused(batch.asked_node, batch.topic_id, batch.place[1], why)
     return True

@@ -2,13 +2,17 @@
 
     a leader knows what is committed       no position of a consumer within that is out of range or diverges,
                                            by Fetch or by OffsetForLeaderEpoch
-    a producer's next batch is in order    the first one that is open, when all before it were acknowledged
+    a producer's next batch is in order    the first that is open, when all before it were acknowledged and no
+                                           try of it may have been written
 
 Kafka's clients act on such answers: a consumer goes back to the first record or says that its log was
 truncated, a producer begins anew in another epoch. The clients here do the same, and the history excuses what
 they do then. A leader that was replaced and does not know it may lack what its successor has committed, so
 it may answer so: only who was the leader of the newest epoch before it was asked, and still is when its
 answer has come, is held to the rules. Where committed records were lost they say nothing.
+
+A batch that was written already, as others behind it, may be out of order when it is sent again: a broker
+that has started anew knows the last batch of each producer alone, by its snapshot, in Kafka as here.
 """
 
 from __future__ import annotations
