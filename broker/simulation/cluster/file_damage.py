@@ -334,22 +334,33 @@ Damage = Callable[["ClusterRun", SimulatedNode, SeededRandom, Contents], bool]
 """Says whether it was done; the budget of losses may be against it, or nothing there for it."""
 
 
-def _between_two_lives(run: ClusterRun, step: ClusterStep, damage: Damage) -> str | None:
+def _between_two_lives(
+    run: ClusterRun, step: ClusterStep, damage: Damage, *, only_after_a_kill: bool
+) -> str | None:
     node = whose_turn(run, step)
     if node is None:
         return None
     random = step.random()
     wait_ms = drawn_duration_ms(random, most_ms=LONGEST_WAIT_MS)
     call = partial(_do_damage, run, node, random, step.verb, damage, _contents(node))
-    run.world.faults.begin(step.verb, wait_ms, partial(_end_life, run, node, random, call))
+    end = partial(_end_life, run, node, random, call, only_after_a_kill=only_after_a_kill)
+    run.world.faults.begin(step.verb, wait_ms, end)
     return f"{step.verb}: of {node}, whose life is to end in {wait_ms} ms"
 
 
-def _end_life(run: ClusterRun, node: SimulatedNode, random: SeededRandom, damage: Callable[[], None]) -> None:
+def _end_life(
+    run: ClusterRun,
+    node: SimulatedNode,
+    random: SeededRandom,
+    damage: Callable[[], None],
+    *,
+    only_after_a_kill: bool,
+) -> None:
     """Nothing is damaged any more when the trouble is over."""
     if run.is_calm or run.world.nodes.get(node.node_id) is not node or node.node is None:
         return
-    is_in_order = random.below(2) > 0 and node.is_ready and not node.machine.is_still
+    may_stop = node.is_ready and not (node.machine.is_still or only_after_a_kill)
+    is_in_order = random.below(2) > 0 and may_stop
     if node.node.is_stopping or not (is_in_order or run.budget.may_end(node)):
         return
     run.world.restarts.after(node, drawn_duration_ms(random, most_ms=LONGEST_DOWN_MS))
@@ -372,15 +383,16 @@ def _do_damage(
     run.world.coverage.count(f"{when}: {verb}")
 
 
-def _verb(name: str, damage: Damage, weight: int) -> tuple[str, Verb]:
-    return name, Verb(partial(_between_two_lives, damage=damage), weight, healing(name))
+def _verb(name: str, damage: Damage, weight: int, *, only_after_a_kill: bool = False) -> tuple[str, Verb]:
+    play = partial(_between_two_lives, damage=damage, only_after_a_kill=only_after_a_kill)
+    return name, Verb(play, weight, healing(name))
 
 
 DAMAGE_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     dict(
         (
             _verb(DAMAGE, _damage_derived, 5),
-            _verb(SPOIL, _spoil, 2),
+            _verb(SPOIL, _spoil, 2, only_after_a_kill=True),
             _verb(RESTORE, _restore, 3),
         )
     )
