@@ -154,6 +154,18 @@ def await_leader_epochs(cluster: Cluster, node_id: int, partition: int, epochs: 
     cluster.wait(found, f"epochs {epochs} in {path}")
 
 
+def test_a7_one_address_shows_all_three_brokers(cluster: Cluster, tool_server: ToolServer) -> None:
+    address = cluster.nodes[1].client_address
+    told = tool_server.run("kafka-broker-api-versions", "--bootstrap-server", address)
+    assert told.code == 0, told.err
+    heads = [line for line in told.lines if line.endswith("-> (")]
+    assert told.lines.count(")") == len(heads)
+    assert sorted(heads) == sorted(
+        f"{node.client_address} (id: {node_id} rack: null isFenced: false) -> ("
+        for node_id, node in cluster.nodes.items()
+    )
+
+
 def test_e11_two_partitions_with_two_replicas(cluster: Cluster, tool: Tool) -> None:
     assert create(cluster, tool, "flugdaten", 2, 2).code == 0
     first, second = describe(tool, "--topic", "flugdaten")
@@ -233,6 +245,18 @@ def test_e22_leaders_move_when_a_broker_stops(cluster: Cluster, tool: Tool) -> N
     assert len(lacking) == 3
     under = describe(tool, "--under-min-isr-partitions")
     assert {line.topic for line in under} == {STRICT}
+
+
+def test_2_e5_a_list_of_addresses_survives_a_dead_broker(cluster: Cluster, tool_server: ToolServer) -> None:
+    """The third broker has stopped; whichever address is tried first, all topics are listed."""
+    alone = [cluster.nodes[node_id].client_address for node_id in (1, 2)]
+    dead = cluster.nodes[3].client_address
+    listed = [
+        tool_server.run("kafka-topics", "--list", "--bootstrap-server", servers)
+        for servers in (*alone, ",".join([dead, *alone]), ",".join([*alone, dead]))
+    ]
+    assert {STRICT, FAILOVER, "flugdaten"} <= set(listed[0].lines)
+    assert [(each.code, each.lines) for each in listed] == [(0, listed[0].lines)] * len(listed)
 
 
 def test_e22_a_broker_that_is_back_leads_after_a_preferred_election(cluster: Cluster, tool: Tool) -> None:
