@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, Message, Producer
 
 from tests.support.clients.librdkafka import create_topic, settings
+from tests.support.clients.raising_threads import RaisingThread
 
 __all__ = ["COUNTS", "INPUTS", "OUTPUTS", "PAID", "PARTITIONS", "WINDOW_MS", "Determined", "Feeder", "Record"]
 
@@ -163,7 +164,7 @@ class Feeder:
         self._producer = Producer({**named, "log_level": 0})
         for name in INPUTS:
             create_topic(servers, f"{inputs}-{name}", PARTITIONS, retention_ms="-1")
-        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread = RaisingThread(self._write, name="feeder")
 
     def start(self) -> None:
         self._thread.start()
@@ -172,7 +173,7 @@ class Feeder:
         self._ends.set()
 
     def end(self) -> None:
-        """`stop`, and all that was written is acknowledged."""
+        """`stop`, and all that was written is acknowledged. Raises what has ended the writing before."""
         self.stop()
         self._thread.join()
         left = self._producer.flush(PATIENCE_SECONDS)
