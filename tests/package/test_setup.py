@@ -115,7 +115,8 @@ def test_another_version_of_python_is_taken_if_it_is_named(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("target", ["run", "test", "bench", "lint"])
 def test_make_names_no_version_that_the_user_has_not_named(target: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHON"}
+    of_make = ("PYTHON", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")  # `make test` sets them for what it runs
+    environment = {name: value for name, value in os.environ.items() if name not in of_make}
     for word, told in (((), "PYTHON= .ci/"), (("PYTHON=python3.13",), "PYTHON=python3.13 .ci/")):
         command = ["make", "--dry-run", target, *word]
         done = subprocess.run(
