@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from broker.simulation.clients.classic_assignors import ASSIGNORS, COOPERATIVE, 
 from broker.simulation.clients.classic_consumer import ClassicConsumer
 from broker.simulation.clients.client_metadata import Address
 from broker.simulation.clients.cluster_client import GROUP
-from broker.simulation.clients.group_consumer import GroupConsumer, Position
+from broker.simulation.clients.group_consumer import GroupConsumer, Identity, Place, Position
 from broker.simulation.cluster.cluster_plan import ClientPlan
 from broker.simulation.cluster.cluster_running import ClusterRecipe, play
 from broker.simulation.cluster.cluster_world import ClusterWorld
@@ -22,6 +23,7 @@ from broker.simulation.rules.group_rules import KNOWN
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.offset_fetch import OffsetFetchResponse
 from protocol.peer_channel import PeerError
 from protocol.records.builder import SimpleRecord, build_batch
@@ -181,3 +183,40 @@ def test_a_history_says_who_has_answered() -> None:
     told = world.history[-1]
     assert (told.type, told.operation, told.positions) == ("ok", "committed", {"a-0": 7})
     assert told.broker == "node-1"
+
+
+class JoinsAtOnce(ClassicConsumer):
+    """Is given the generation that it is to have."""
+
+    given = 2
+
+    async def _ask_to_join(self) -> object:
+        return JoinGroupResponse(generation_id=self.given, member_id="m", leader="another")
+
+    async def _sync(self, joined: JoinGroupResponse) -> list[Place] | None:
+        return [("a", 0)]
+
+    async def _take_over(self, assigned: Sequence[Place]) -> None:
+        """Has it."""
+
+    async def _commit_late(self, former: Identity, places: Sequence[Place]) -> None:
+        self.world.coverage.count(f"late in {former.generation}")
+
+
+@pytest.mark.parametrize(("given", "is_late"), [(2, False), (3, True)])
+def test_a_commit_is_late_in_a_later_generation_alone(given: int, is_late: bool) -> None:
+    """Another coordinator, which had not heard of the last generation, gives its number once more."""
+    world = ClusterWorld(1, [])
+    plan = ClientPlan("classic_consumer", "c", ("a",), "g", {"late_commits": "true"})
+    consumer = JoinsAtOnce(world, plan, ["node-1"])
+    consumer.given = given
+
+    async def join_often() -> None:
+        for _ in range(20):
+            consumer.identity = Identity("m", 2)
+            await consumer._join()
+
+    consumer.begin(join_often())
+    world.loop.run_for(1_000)
+    assert world.coverage.counts["classic consumers: joined a generation"] == 20
+    assert ("late in 2" in world.coverage.counts) == is_late

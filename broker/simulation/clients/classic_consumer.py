@@ -172,11 +172,14 @@ class ClassicConsumer(GroupConsumer):
             return False
         self.world.coverage.count("classic consumers: joined a generation")
         await self._take_over(assigned)
-        # Who has joined again because its SyncGroup had failed may be in the generation that it knew already.
-        is_former = former.generation not in (NO_GENERATION, identity.generation)
-        if self.option("late_commits") and is_former and self._late.happens(0.5):
+        if self.option("late_commits") and self._is_behind(former) and self._late.happens(0.5):
             await self._commit_late(former, assigned)
         return True
+
+    def _is_behind(self, former: Identity) -> bool:
+        """A coordinator that did not know of the last generation gives its number to another one; what is
+        committed with that number is not late."""
+        return NO_GENERATION < former.generation < self.identity.generation
 
     async def _commit_late(self, former: Identity, places: Sequence[Place]) -> None:
         """As if it had been on its way since the generation before. It is not written into the history, since
