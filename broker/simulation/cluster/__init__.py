@@ -33,6 +33,7 @@ In reading order:
 * `cluster_run`          one run: start, trouble, calm, the end
 * `drawn_plan`           the plan that a seed draws
 * `small_limits`         clusters in which snapshots, full segments and expiries come within a minute
+* `older_levels`         clusters that an earlier release has formatted, and that are raised while they run
 * `slow_worlds`          half of the seeds of long runs are made slow
 * `story`                what happened in a run, told to people
 * `cluster_running`      a seed or a file played to its verdict

@@ -38,6 +38,7 @@ from broker.simulation.cluster.loss_budget import LossBudget
 from broker.simulation.cluster.machine_faults import MACHINE_VERBS
 from broker.simulation.cluster.membership_changes import MEMBERSHIP_VERBS, moves_from_former_nodes
 from broker.simulation.cluster.network_faults import NETWORK_VERBS
+from broker.simulation.cluster.older_levels import UPGRADE_VERBS
 from broker.simulation.cluster.operator_looks import OPERATOR_VERBS
 from broker.simulation.cluster.partition_changes import PARTITION_VERBS
 from broker.simulation.histories.checker import check
@@ -72,6 +73,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         **DIRECTORY_MOVE_VERBS,
         **CORRELATED_VERBS,
         **DAMAGE_VERBS,
+        **UPGRADE_VERBS,
     }
 )
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before

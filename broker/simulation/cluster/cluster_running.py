@@ -19,6 +19,7 @@ from broker.simulation.cluster.cluster_plan import ClusterPlan
 from broker.simulation.cluster.cluster_run import VERBS, ClusterRun
 from broker.simulation.cluster.cluster_steps import ClusterStep, draw_steps
 from broker.simulation.cluster.drawn_plan import drawn_plan
+from broker.simulation.cluster.older_levels import with_older_levels
 from broker.simulation.cluster.slow_worlds import slowed
 from broker.simulation.cluster.small_limits import with_small_limits
 from broker.simulation.cluster.story import Story
@@ -74,7 +75,8 @@ class ClusterResult(msgspec.Struct, frozen=True):
 
 def recipe_of(seed: int, duration_ms: int, nodes: int | None = None) -> ClusterRecipe:
     """The seed's own."""
-    plan = slowed(seed, with_small_limits(seed, drawn_plan(seed, duration_ms, VERBS, nodes=nodes)))
+    plan = with_small_limits(seed, drawn_plan(seed, duration_ms, VERBS, nodes=nodes))
+    plan = slowed(seed, with_older_levels(seed, plan))
     return ClusterRecipe(seed, plan, tuple(draw_steps(seed, plan.weights, duration_ms, plan.gap_ms)))
 
 

@@ -19,6 +19,7 @@ from broker.simulation.cluster.directory_moves import DIRECTORY_MOVE_VERBS
 from broker.simulation.cluster.disk_losses import DISK_LOSS_VERBS
 from broker.simulation.cluster.feature_changes import CHANGE_TRANSACTION_VERSION, FEATURE_VERBS
 from broker.simulation.cluster.file_damage import DAMAGE_VERBS
+from broker.simulation.cluster.older_levels import UPGRADE_VERBS
 from broker.simulation.cluster.operator_looks import OPERATOR_VERBS
 from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.seeded_random import SeededRandom
@@ -39,6 +40,7 @@ _LATER_VERBS: Final = frozenset(
         *DIRECTORY_MOVE_VERBS,
         *CORRELATED_VERBS,
         *DAMAGE_VERBS,
+        *UPGRADE_VERBS,
     }
 )
 _PRESENT: Final = (0, 0, 1, 2, 4)

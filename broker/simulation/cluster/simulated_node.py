@@ -21,6 +21,7 @@ from config.broker_config import BrokerConfig
 from config.loading import default_settings, layered, load
 from controller.format import Formatter
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.features import METADATA_VERSION
 from controller.metadata.metadata_version import LATEST_METADATA_VERSION
 from controller.metadata.supported_features import default_levels
 from controller.raft.identity import Address, ReplicaKey
@@ -150,6 +151,8 @@ class SimulatedNode:
         does not vote."""
         machine = self.machine
         is_first, self._was_formatted = not self._was_formatted, True
+        levels = dict(self._features)
+        metadata_version = levels.pop(METADATA_VERSION, LATEST_METADATA_VERSION)
         is_named = is_first and any(place.node_id == self.node_id for place in self._voters.places)
         Formatter(
             CLUSTER_ID,
@@ -158,7 +161,8 @@ class SimulatedNode:
             machine.clock,
             machine.random,
             standalone=False,
-            features={**default_levels(LATEST_METADATA_VERSION), **self._features},
+            metadata_version=metadata_version,
+            features={**default_levels(metadata_version), **levels},
             first_voters=self._voters.voters() if is_named else (),
             ignore_formatted=not is_first,
         ).run(StringIO())
