@@ -40,6 +40,12 @@ WRONG = [
         "lost write",
         UNTOLD + FROM_THE_BEGINNING + "r1 poll a-0:x@0; r1 end a-0@2; r1 assign b-0@0; r1 end b-0@3",
     ),
+    (
+        "lost write",
+        "w1 write a-0:x a-0:y; w1 ok a-0:x@0 a-0:y@1; admin deleted a-0@1; r1 assign a-0@1; r1 end a-0@2",
+    ),
+    ("lost write", "w1 write a-0:x; w1 ok a-0:x@5; admin deleted a-0@1; r1 assign a-0@1; r1 end a-0@3"),
+    ("lost write", "w1 write a-0:x; w1 ok a-0:x@0; r1 assign a-0@0; r1 end a-0@1; admin deleted a-0@1"),
     ("skipped poll", "w1 write a-0:x; w1 ok a-0:x@3; r1 assign a-0@0; r1 end a-0@9; r2 poll a-0:x@3"),
     ("duplicate", "w1 write a-0:x; w1 ok a-0:x@0; r1 poll a-0:x@0 a-0:x@1"),
     ("duplicate", "w1 write a-0:x; w1 ok a-0:x@0; r1 poll a-0:x@1"),
@@ -115,6 +121,13 @@ RIGHT = [
     (
         "w1 transaction a-0:x b-0:y; w2 transaction a-0:u b-0:v; w1 commit; w2 commit; "
         "w1 ok a-0:x@0 b-0:y@1; w2 ok a-0:u@1 b-0:v@0"
+    ),
+    # What is deleted need not be found, and a group goes past it.
+    "w1 write a-0:x a-0:y; w1 ok a-0:x@0 a-0:y@1; admin deleted a-0@1; r1 assign a-0@0; r1 poll a-0:y@1",
+    "w1 write a-0:x; w1 ok; admin deleted a-0@1; r1 assign a-0@1; r1 end a-0@1",
+    (
+        "w0 write a-0:x a-0:y; w0 ok a-0:x@0 a-0:y@1; r1 poll a-0:x@0 a-0:y@1; admin deleted a-0@1; "
+        "w1 transaction b-0:z g<a-0:y@1; w1 commit; w1 ok"
     ),
     # A group takes in again what an aborted transaction had taken in.
     (

@@ -94,6 +94,23 @@ def _small_segments() -> ClusterPlan:
     )
 
 
+def _deletions() -> ClusterPlan:
+    """Records are deleted under readers, members of groups and producers that take in what they commit."""
+    consumers = (
+        ClientPlan(kind, f"{kind}-{number}", ("topic-1",), f"group-of-{kind}s")
+        for kind in ("classic_consumer", "consumer")
+        for number in (1, 2)
+    )
+    copier = ClientPlan(
+        "transactional", "copier-1", ("topic-2",), "copiers", {"source": "topic-1", "pause_ms": "60"}
+    )
+    plan = _small_segments()
+    weights = {"delete records of clients": 8, "kill": 2, "pause": 2, "pause a client": 4}
+    clients = (*plan.clients, *consumers, copier)
+    topics = (*plan.topics, replace(TOPIC, name="topic-2"))
+    return replace(plan, weights=weights, clients=clients, topics=topics, duration_ms=20_000, gap_ms=500)
+
+
 def _transactions() -> ClusterPlan:
     """Producers of both protocols, some of which read what they commit."""
     clients = tuple(
@@ -207,6 +224,7 @@ ARENAS: Final[Mapping[str, Callable[[], ClusterPlan]]] = MappingProxyType(
     {
         "failures": _failures,
         "small segments": _small_segments,
+        "deletions": _deletions,
         "transactions": _transactions,
         "groups": _groups,
         "nearby": _nearby,

@@ -6,6 +6,7 @@ import errno
 from itertools import count
 from typing import Any
 
+from broker.replication.partition import Partition
 from broker.simulation.cluster import cluster_run
 from broker.simulation.rules import (
     deletion_rules,
@@ -204,7 +205,23 @@ def _deletes_all_segments_but_the_active_one(patch: Patch) -> None:
     patch.setattr(retention, "_deletable", deletable)
 
 
+def _deletes_one_record_too_many(patch: Patch) -> None:
+    """As long as it is committed."""
+
+    def raise_log_start(genuine: Any, self: Partition, offset: int) -> None:
+        genuine(self, min(offset + 1, self.log.high_watermark))
+
+    wrapped(patch, Partition, "raise_log_start", raise_log_start)
+
+
 STORAGE_MUTANTS = (
+    ClusterMutant(
+        "deletes one record too many",
+        deletion_rules.UNASKED,
+        _deletes_one_record_too_many,
+        "deletions",
+        1,
+    ),
     ClusterMutant(
         "deletes all segments but the active one",
         deletion_rules.UNASKED,

@@ -54,6 +54,7 @@ MUST_BE_MET = (
     "step: rolling restart",
     "step: reassign a partition",
     "step: cancel a reassignment",
+    "step: delete records of clients",
     "a move was taken back while it ran",
     "step: add a broker",
     "step: slow disk",

@@ -9,9 +9,12 @@ import pytest
 
 from broker.simulation.cluster import cluster_run
 from broker.simulation.cluster.cluster_changes import EXTRA_PREFIX
+from broker.simulation.cluster.cluster_running import play
+from broker.simulation.histories.history import Event
 from broker.simulation.rules.deletion_rules import UNASKED
 from broker.simulation.verdict import without_logs
 from tests.simulation.cluster_by_hand import TOPIC, ClusterByHand
+from tests.simulation.mutant_arenas import recipe_in
 from tests.simulation.test_cluster_rules import Traffic, on_leader, strikes
 
 
@@ -27,6 +30,24 @@ def test_a_log_start_that_moves_unasked(traffic: Traffic) -> None:
     node, hosted = on_leader(traffic)
     hosted.log.increase_log_start(1)
     strikes(UNASKED, lambda: traffic.turn(node))
+
+
+def test_a_log_start_that_moves_as_far_as_was_asked(traffic: Traffic) -> None:
+    node, hosted = on_leader(traffic)
+    asked = {f"{traffic.seen}": 2}
+    traffic.world.note(Event(time_ms=0, process="admin", type="ok", operation="deleted", positions=asked))
+    hosted.log.increase_log_start(2)
+    traffic.turn(node)
+    hosted.log.increase_log_start(3)
+    strikes(UNASKED, lambda: traffic.turn(node))
+
+
+def test_records_are_deleted_under_all_who_read_them() -> None:
+    result = play(recipe_in("deletions", 1))
+    assert result.failure is None
+    for kind in ("step: delete records of clients", "reader: the log begins later"):
+        assert result.coverage.get(kind), kind
+    assert result.coverage["group consumers: offset out of range"] > 0
 
 
 def test_the_log_start_of_the_administrator_s_topics_may_move(traffic: Traffic) -> None:

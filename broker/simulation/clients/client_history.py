@@ -88,6 +88,10 @@ class ClientHistory:
         """It has read up to these positions, and nothing more was there."""
         self._note("ok", "end", positions=dict(positions), high_watermarks=dict(high_watermarks))
 
+    def deletes(self, partition: str, before: int) -> None:
+        """Before it asks that all below an offset be deleted."""
+        self._note("ok", "deleted", positions={partition: before})
+
     def _note(self, kind: str, operation: str, **fields: Any) -> None:
         event: Any = {"type": kind, "operation": operation, **fields}
         self._world.note(Event(time_ms=self._world.now_ms, process=self.process, **event))

@@ -26,15 +26,19 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.messages.metadata import MetadataResponse
 from protocol.peer_channel import PeerError
 from protocol.registry import api
 
-__all__ = ["GROUP", "TRANSACTION", "Backoff", "ClusterClient"]
+__all__ = ["EARLIEST", "GROUP", "TRANSACTION", "Backoff", "ClusterClient"]
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 """Key types of FindCoordinator."""
+
+EARLIEST: Final = -2
+"""For ListOffsets: where a log begins."""
 
 REQUEST_TIMEOUT_MS: Final = 12_000
 GIVE_UP_MS: Final = 60_000
@@ -246,6 +250,21 @@ class ClusterClient(SimulatedClient):
                     return answer
             if not await backoff.pause():
                 return answer
+
+    async def earliest(self, topic: str, index: int, *, limit_ms: int = GIVE_UP_MS) -> int | None:
+        """The first offset of a partition; None if nobody says it."""
+
+        def request(leader: PartitionLeader) -> ListOffsetsRequest:
+            part = ListOffsetsRequest.ListOffsetsPartition(index, leader.leader_epoch, EARLIEST)
+            return ListOffsetsRequest(
+                replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, [part])]
+            )
+
+        answer = await self.ask_leader(topic, index, request, limit_ms=limit_ms)
+        if not isinstance(answer, ListOffsetsResponse):
+            return None
+        (found,) = answer.topics[0].partitions
+        return found.offset if found.error_code == ErrorCode.NONE else None
 
     # Who is who
 

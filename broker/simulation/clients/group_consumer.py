@@ -25,7 +25,7 @@ from broker.simulation.histories.history import READ_COMMITTED, Event, Record
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
-from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.peer_channel import PeerError
@@ -41,7 +41,6 @@ PAUSE_MS: Final = 200
 FETCH_BYTES: Final = 100_000
 COMMIT_LIMIT_MS: Final = 5_000
 LOOK_UP_LIMIT_MS: Final = 20_000
-EARLIEST: Final = -2
 NOTHING_COMMITTED: Final = -1
 
 DATA_LANE: Final = 0
@@ -252,7 +251,7 @@ class GroupConsumer(ClusterClient):
             if place not in self.owned:
                 continue  # given up meanwhile
             if found.offset == NOTHING_COMMITTED:
-                offset = await self._earliest(place)
+                offset = await self.earliest(*place, limit_ms=LOOK_UP_LIMIT_MS)
                 if offset is None or place not in self.owned:
                     continue
                 self.positions[place] = Position(offset)
@@ -461,35 +460,13 @@ class GroupConsumer(ClusterClient):
     async def _reset(self, place: Place) -> None:
         """What it wants to read is not there, by what somebody says who may have been replaced. It begins
         with the first that is there; `rules.refusal_rules` judges whether that may be said."""
-        offset = await self._earliest(place)
+        offset = await self.earliest(*place, limit_ms=LOOK_UP_LIMIT_MS)
         if offset is None or place not in self.positions or offset == self.positions[place].offset:
             return
         self.world.coverage.count("group consumers: offset out of range")
         self._note("ok", "reset", group=self.group, positions={partition_name(place): offset})
         self.positions[place] = Position(offset)
         self._tell_positions()
-
-    async def _earliest(self, place: Place) -> int | None:
-        """The first offset of a partition; None if nobody says it."""
-        topic, index = place
-        answer = await self.ask_leader(
-            topic,
-            index,
-            lambda leader: ListOffsetsRequest(
-                replica_id=-1,
-                topics=[
-                    ListOffsetsRequest.ListOffsetsTopic(
-                        topic,
-                        [ListOffsetsRequest.ListOffsetsPartition(index, leader.leader_epoch, EARLIEST)],
-                    )
-                ],
-            ),
-            limit_ms=LOOK_UP_LIMIT_MS,
-        )
-        if not isinstance(answer, ListOffsetsResponse):
-            return None
-        (found,) = answer.topics[0].partitions
-        return found.offset if found.error_code == ErrorCode.NONE else None
 
     def _note(self, kind: str, operation: str, **fields: Any) -> None:
         event: Any = {"type": kind, "operation": operation, **fields}

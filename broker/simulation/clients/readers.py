@@ -24,7 +24,7 @@ from typing import Final, Literal, NamedTuple
 from broker.simulation.clients.answer_errors import REFRESHES
 from broker.simulation.clients.client_batches import read_fetched
 from broker.simulation.clients.client_metadata import PartitionLeader
-from broker.simulation.clients.cluster_client import METADATA_AGE_MS, ClusterClient
+from broker.simulation.clients.cluster_client import EARLIEST, METADATA_AGE_MS, ClusterClient
 from broker.simulation.clients.outgoing_batches import Place
 from broker.simulation.clients.reader_sessions import ReaderSession, WantedPart
 from broker.simulation.cluster.cluster_plan import ClientPlan
@@ -44,7 +44,6 @@ MAX_WAIT_MS: Final = 500
 PAUSE_MS: Final = 300
 BACK_PROBABILITY: Final = 0.01
 """How often a reader goes back to read something again, by turn."""
-EARLIEST: Final = -2
 LATEST: Final = -1
 QUIET_MS: Final = 1_500
 """For so long nothing new must come before a reader believes that it has come to the end."""
@@ -90,8 +89,8 @@ class Reader(ClusterClient):
         )
         self.positions: dict[Place, ReaderPosition] = {}
         self.records_read = 0
-        self.jumps = 0
-        """How often it went elsewhere, as the log was not what it believed."""
+        self.beginnings: list[tuple[str, int]] = []
+        """Partitions, and the offsets at which it began to read them, told that there is nothing before."""
         self._rack = self.option("rack")
         self._preferred: dict[Place, PreferredReplica] = {}
         self._sessions: dict[int, ReaderSession] = {}
@@ -122,10 +121,11 @@ class Reader(ClusterClient):
         deadline_ms = self.now_ms() + limit_ms
         self._waits_ms = 100
         self.positions.clear()
-        while not await self._begin(0):
+        while not await self._begin(EARLIEST):
             if self.now_ms() > deadline_ms:
                 return False
             await self.sleep_ms(PAUSE_MS)
+        self.beginnings += [(_named(place), each.offset) for place, each in self.positions.items()]
         quiet_since_ms = self.now_ms()
         while self.now_ms() < deadline_ms:
             before = self._places()
@@ -181,7 +181,7 @@ class Reader(ClusterClient):
         self._assign()
 
     def _jump(self, place: Place, offset: int, why: str) -> None:
-        self.jumps += 1
+        self.beginnings.append((_named(place), offset))
         self.world.coverage.count(f"reader: {why}")
         self.world.tell(f"{self.name} goes from {self.positions[place].offset} to {offset}: {why}")
         self.positions[place] = ReaderPosition(offset)

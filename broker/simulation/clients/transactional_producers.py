@@ -41,6 +41,7 @@ MOST_BATCHES: Final = 3
 MOST_TAKEN: Final = 8
 """Records of one partition that a transaction takes in."""
 FETCH_BYTES: Final = 1 << 20
+TAKE_IN_LIMIT_MS: Final = 2_000
 FOLLOWS_PROBABILITY: Final = 0.3
 """How often a client hears, after a transaction, which features are finalized: with each new connection."""
 NOBODY: Final = Identity("", -1)
@@ -320,13 +321,16 @@ class TransactionalProducer(WritingClient):
             asked = FetchRequest.FetchTopic(topic, leader.topic_id, [part])
             return FetchRequest(max_wait_ms=50, isolation_level=1, topics=[asked])
 
-        answer = await self.ask_leader(topic, partition, request, limit_ms=2_000)
+        answer = await self.ask_leader(topic, partition, request, limit_ms=TAKE_IN_LIMIT_MS)
         if not isinstance(answer, FetchResponse) or not answer.responses:
             return
         data = answer.responses[0].partitions[0]
         topic_id = self.metadata.topic_ids.get(topic, ZERO_UUID)
         if data.error_code != ErrorCode.NONE:
             self.is_refused_records(asked_node, topic_id, position, data)
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                first = await self.earliest(topic, partition, limit_ms=TAKE_IN_LIMIT_MS)
+                positions[place] = max(position, first or 0)
             return
         self.is_given(topic_id, position, data, is_committed=True)
         fetched = read_fetched(data, position, is_committed=True)

@@ -29,6 +29,7 @@ In reading order:
 * `network_faults`       ways that are cut, and connections that break
 * `membership_changes`   nodes join and leave, voters change, all restart one after the other
 * `directory_moves`      replicas move between the log directories of a broker
+* `record_deletions`     records of clients are deleted, and the history is told
 * `address_changes`      nodes come back at another port
 * `cluster_run`          one run: start, trouble, calm, the end
 * `drawn_plan`           the plan that a seed draws

@@ -41,8 +41,9 @@ from broker.simulation.cluster.network_faults import NETWORK_VERBS
 from broker.simulation.cluster.older_levels import UPGRADE_VERBS
 from broker.simulation.cluster.operator_looks import OPERATOR_VERBS
 from broker.simulation.cluster.partition_changes import PARTITION_VERBS
+from broker.simulation.cluster.record_deletions import RECORD_DELETION_VERBS
 from broker.simulation.histories.checker import check
-from broker.simulation.histories.history import History
+from broker.simulation.histories.history import History, deleted_below
 from broker.simulation.rules.group_rules import GROUPS_SETTLE, GroupRules
 from broker.simulation.rules.rule_table import all_rules
 from broker.simulation.rules.wellness import (
@@ -74,6 +75,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         **CORRELATED_VERBS,
         **DAMAGE_VERBS,
         **UPGRADE_VERBS,
+        **RECORD_DELETION_VERBS,
     }
 )
 """All that can befall a cluster, by name, in the order in which it heals: what was broken below comes before
@@ -251,15 +253,20 @@ class ClusterRun:
         if not all(read) and not self.world.losses:
             reason = "a partition could not be read to its end"
             raise Violation(CLIENTS_FINISH, reason, ways_in(reason))
-        self._have_not_jumped(readers)
+        self._have_begun_with_the_first(readers)
 
-    def _have_not_jumped(self, readers: Iterable[Reader]) -> None:
-        """Nothing happens to the cluster any more. A reader that goes elsewhere begins another reading, which
-        the checker does not take for one of all that there is."""
-        jumped = [reader.name for reader in readers if reader.jumps]
-        if jumped and not self._excuse():
-            reason = f"{', '.join(jumped)} could not read from offset 0 on without a gap"
-            raise Violation(PROMISES, reason, ways_in(reason))
+    def _have_begun_with_the_first(self, readers: Iterable[Reader]) -> None:
+        """Of what must be there. The checker takes a reading that begins later for none of all that there is,
+        and so it would miss nothing."""
+        deleted = deleted_below(self.world.history)
+        late = [
+            f"{reader.name} begins {partition} at {offset}"
+            for reader in readers
+            for partition, offset in reader.beginnings
+            if offset > deleted.get(partition, 0)
+        ]
+        if late and not self._excuse():
+            raise Violation(PROMISES, ", ".join(late), ways_in("a reading begins late"))
 
     def _finish(self, clients: Iterable[ClusterClient]) -> None:
         for client in clients:

@@ -21,6 +21,7 @@ from broker.simulation.cluster.feature_changes import CHANGE_TRANSACTION_VERSION
 from broker.simulation.cluster.file_damage import DAMAGE_VERBS
 from broker.simulation.cluster.older_levels import UPGRADE_VERBS
 from broker.simulation.cluster.operator_looks import OPERATOR_VERBS
+from broker.simulation.cluster.record_deletions import RECORD_DELETION_VERBS
 from broker.simulation.cluster.simulated_node import NodePlace
 from broker.simulation.seeded_random import SeededRandom
 
@@ -41,6 +42,7 @@ _LATER_VERBS: Final = frozenset(
         *CORRELATED_VERBS,
         *DAMAGE_VERBS,
         *UPGRADE_VERBS,
+        *RECORD_DELETION_VERBS,
     }
 )
 _PRESENT: Final = (0, 0, 1, 2, 4)

@@ -105,6 +105,8 @@ def tell(event: Event, about: Collection[str] = ()) -> str:
         return f"{who} begins to read ({event.isolation}) at {_places(event.positions)}"
     if event.operation == "end":
         return f"{who} comes to the end at {_places(event.positions)}{_above(event)}"
+    if event.operation == "deleted":
+        return f"{who} asks that all before {_places(event.positions)} be deleted"
     if event.type == "asks":
         return f"{who} asks for the {event.ending} of its transaction"
     what = f"the transaction of {event.transactional_id}" if event.transactional_id else "its transaction"

@@ -47,14 +47,18 @@ class Sighting(NamedTuple):
 
 
 class Reading:
-    """A partition as a process has read it since line `line`, from offset `begin`."""
+    """A partition as a process has read it since line `line`, from offset `begin`. deleted_below: an offset;
+    somebody had asked before that line that all below it be deleted."""
 
-    def __init__(self, line: int, process: str, partition: str, begin: int, isolation: str) -> None:
+    def __init__(
+        self, line: int, process: str, partition: str, begin: int, isolation: str, deleted_below: int = 0
+    ) -> None:
         self.line = line
         self.process = process
         self.partition = partition
         self.begin = begin
         self.isolation = isolation
+        self.deleted_below = deleted_below
         self.sightings: list[Sighting] = []
         self.end: int | None = None
         """Up to which the partition has been read and nothing more was there; None: it may go on."""
@@ -67,8 +71,8 @@ class Reading:
 
     @property
     def is_whole(self) -> bool:
-        """From the first record to the end, with no transaction open."""
-        return self.begin == 0 and self.end is not None and self.end >= self.high_watermark
+        """From the first record that must be there to the end, with no transaction open."""
+        return self.begin <= self.deleted_below and self.end is not None and self.end >= self.high_watermark
 
     @cached_property
     def offsets(self) -> frozenset[int]:
@@ -112,6 +116,8 @@ class Evidence:
         self.readings: list[Reading] = []
         self.sightings: dict[str, list[Sighting]] = defaultdict(list)
         """By value, in the order of time."""
+        self._deletions: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        """By partition, the lines in which somebody asked for one, and the offsets below which."""
         for operation in history.operations:
             for record in operation.writes:
                 if record.value in self.writes:
@@ -124,7 +130,10 @@ class Evidence:
         current: dict[tuple[str, str], Reading] = {}
         isolations: dict[str, str] = {}
         for line, event in enumerate(history.events):
-            if event.operation == "assign":
+            if event.operation == "deleted":
+                for partition, offset in event.positions.items():
+                    self._deletions[partition].append((line, offset))
+            elif event.operation == "assign":
                 isolations[event.process] = event.isolation
                 self._assigned(current, line, event)
             elif event.operation in ("poll", "end"):
@@ -139,7 +148,8 @@ class Evidence:
             if process == event.process:
                 del current[process, partition]
         for partition, begin in event.positions.items():
-            reading = Reading(line, event.process, partition, begin, event.isolation)
+            below = self.deleted_below(partition, line)
+            reading = Reading(line, event.process, partition, begin, event.isolation, below)
             current[event.process, partition] = reading
             self.readings.append(reading)
 
@@ -229,11 +239,22 @@ class Evidence:
             if offset is None or later_offset > offset
         )
 
+    def deleted_below(self, partition: str, line: int) -> int:
+        """The offset below which all may be gone, as somebody asked for that before a line."""
+        return max((below for asked, below in self._deletions.get(partition, ()) if asked < line), default=0)
+
+    def may_be_deleted(self, partition: str, offset: int | None, line: int) -> bool:
+        """Whether a record of a partition may be gone by a line; of one without an offset nobody can say
+        that it may not, where anything was deleted."""
+        below = self.deleted_below(partition, line)
+        return below > 0 if offset is None else offset < below
+
     def passed_by(self, reading: Reading) -> Iterator[tuple[KnownWrite, int | None]]:
         """The writes that must be visible and that a reading has gone past without having seen them, with
         the offset, as far as it is known."""
         for write, offset in self._unseen(reading):
-            if not self.is_superseded(write, offset, reading.last_line):
+            is_needed = not self.may_be_deleted(reading.partition, offset, reading.last_line)
+            if is_needed and not self.is_superseded(write, offset, reading.last_line):
                 yield write, offset
 
     def _unseen(self, reading: Reading) -> Iterator[tuple[KnownWrite, int | None]]:

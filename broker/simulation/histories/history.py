@@ -34,6 +34,8 @@ A process does one thing after the other. The operations:
                   where nothing is committed. `broker` says who answered, as far as the client knows.
 * `reset`         somebody goes on at `positions` of `group` whatever is committed: what a consumer had not
                   read is gone, or an administrator wants it so. One line.
+* `deleted`       somebody asks that all records below `positions` be deleted: from here on they may be gone.
+                  One line, written before anybody is asked.
 * `fault`         `name` says what was done to the cluster between `invoke` and `ok`.
 
 How an operation ends: `ok`, it has been done. `fail`, it has not been done and never will be: the transaction
@@ -61,13 +63,14 @@ __all__ = [
     "History",
     "Operation",
     "Record",
+    "deleted_below",
     "read_history",
 ]
 
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 
-OF_ONE_LINE: Final = frozenset({"poll", "assign", "end", "own", "reset"})
+OF_ONE_LINE: Final = frozenset({"poll", "assign", "end", "own", "reset", "deleted"})
 _OF_GROUPS: Final = frozenset({"commit", "committed"})
 
 
@@ -91,7 +94,17 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     process: str
     type: Literal["invoke", "asks", "ok", "fail", "info"]
     operation: Literal[
-        "transaction", "write", "poll", "assign", "end", "own", "commit", "committed", "reset", "fault"
+        "transaction",
+        "write",
+        "poll",
+        "assign",
+        "end",
+        "own",
+        "commit",
+        "committed",
+        "reset",
+        "deleted",
+        "fault",
     ]
     transactional_id: str = ""
     writes: tuple[Record, ...] = ()
@@ -205,6 +218,16 @@ class History:
         for fault in self.faults:
             if fault.begun <= last and (fault.ended is None or fault.ended >= first):
                 yield fault
+
+
+def deleted_below(events: Iterable[Event]) -> dict[str, int]:
+    """By partition, the offset below which all may be gone, as somebody has asked for that."""
+    found: dict[str, int] = {}
+    for event in events:
+        if event.operation == "deleted":
+            for partition, offset in event.positions.items():
+                found[partition] = max(found.get(partition, 0), offset)
+    return found
 
 
 _DECODER: Final = msgspec.json.Decoder(Event)

@@ -223,8 +223,10 @@ def groups_consume_once(known: Evidence) -> Iterator[Anomaly]:
         for offset, value in known.places.get(partition, ()):
             if offset >= last or offset in operations or offset in perhaps[group, partition]:
                 continue
-            write = known.writes.get(value)
-            if write is not None and known.is_superseded(write, offset, operations[last].lines[-1]):
+            write, line = known.writes.get(value), operations[last].lines[-1]
+            if known.may_be_deleted(partition, offset, line):
+                continue
+            if write is not None and known.is_superseded(write, offset, line):
                 continue
             if known.seen(value):
                 yield Anomaly(

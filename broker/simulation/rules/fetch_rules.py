@@ -10,8 +10,8 @@ Aborted transactions are learnt from the committed batches and their markers alo
 than the answer reaches, since Kafka looks no closer than an entry of the offset index; what is not decided
 by its own last stable offset is not judged. A broker that has come back takes a transaction for decided as
 soon as the marker is in its log, committed or not: snapshots of producers keep nothing of transactions that
-are over, in Kafka as here. Where records were deleted or compacted, or committed ones were lost, the rules
-say nothing.
+are over, in Kafka as here. Where records were compacted, or committed ones were lost, the rules say nothing;
+where some were deleted, nothing of aborted transactions, of which a recovery may find the rest alone.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class FetchRules:
         if partition is None or partition.unclean_epoch >= 0:
             return
         committed = partition.committed
-        if part.data.log_start_offset > 0 or committed.merged_end > 0:
+        if committed.merged_end > 0:
             return
         if committed.batches and committed.batches[0].base_offset > 0:
             return
         end_offset = self._judge_batches(part, partition)
-        if part.is_committed:
+        if part.is_committed and part.data.log_start_offset <= 0:
             self._judge_aborted(part, partition, end_offset)
 
     def _judge_batches(self, part: FetchedPart, partition: SeenPartition) -> int:

@@ -54,7 +54,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         logs.LOST: "a leader of a new epoch has all that leaders before it have committed",
         logs.CUT_OFF: "no replica cuts off what is committed and in its log",
         logs.AHEAD: "no follower takes more for committed than any leader has committed",
-        deletion_rules.UNASKED: "the log start of a topic of clients, or of an internal one, stays 0",
+        deletion_rules.UNASKED: "logs of clients, and internal ones, begin at 0 or where somebody wants that",
         transactions.SEQUENCES: "of an idempotent producer, no batch is in a log twice, and none is left out",
         transactions.NOT_FENCED: "nothing of an older producer epoch comes behind a newer one",
         transactions.COORDINATOR_BACK: "no marker of an older coordinator comes behind one of a newer",
@@ -99,6 +99,7 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
     """For `world.rules`, before the first node starts."""
     cluster = SeenCluster(world.coverage, allows_unclean=plan.allows_unclean, losses=world.losses)
     fetch_rules.FetchRules(cluster, world)
+    deletions = deletion_rules.DeletionRules(cluster)
     return [
         PartitionWatch(
             cluster,
@@ -107,12 +108,13 @@ def all_rules(world: ClusterWorld, plan: ClusterPlan) -> list[Rule]:
                 logs.BatchRules(cluster),
                 partitions.LeaderRules(cluster),
                 logs.CommitmentRules(cluster),
-                deletion_rules.DeletionRules(cluster),
+                deletions,
                 refusal_rules.RefusalRules(cluster, world),
                 transactions.TransactionRules(cluster),
             ],
         ),
         metadata.QuorumRules(cluster),
+        deletions,
         fault_rules.FaultRules(world),
         groups.GroupRules(world, may_expire=plan.offsets_expire),
     ]

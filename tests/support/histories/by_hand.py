@@ -9,6 +9,7 @@ w2 write a-0:z                      begins to write outside of transactions
 r1 assign a-0@0 b-0@0               `uncommitted` after it: reads all
 r1 poll a-0:x@0
 r1 end a-0@2 b-0@2/5                /5: the high watermark, if it is above
+admin deleted a-0@2                 asks that all below offset 2 be deleted
 nemesis fault kill                  begins; ended by `nemesis ok`
 """
 
