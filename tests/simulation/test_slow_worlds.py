@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from broker.simulation.cluster.cluster_run import VERBS
 from broker.simulation.cluster.cluster_running import ClusterRecipe, play, recipe_of
 from broker.simulation.cluster.drawn_plan import drawn_plan
+from broker.simulation.cluster.older_levels import with_older_levels
 from broker.simulation.cluster.slow_worlds import SLOW_FROM_MS, slowed
 from broker.simulation.cluster.small_limits import with_small_limits
 from broker.simulation.verdict import rare_collections
@@ -26,6 +27,7 @@ def test_of_long_runs_some_are_slow_and_the_others_stay_what_they_were() -> None
     slow = 0
     for seed in SEEDS:
         drawn = with_small_limits(seed, drawn_plan(seed, SLOW_FROM_MS, VERBS))
+        drawn = with_older_levels(seed, drawn)
         plan = recipe_of(seed, SLOW_FROM_MS).plan
         slow += plan.is_slow
         assert plan.is_slow or plan == drawn
