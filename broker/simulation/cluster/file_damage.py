@@ -136,8 +136,9 @@ def _torn(data: bytes, random: SeededRandom) -> bytes:
 
 
 def _torn_entry(data: bytes, random: SeededRandom) -> bytes:
-    """The last entry is not whole."""
-    return data[: -1 - random.below(ENTRY_BYTES - 1)] if data else data
+    """The last entry is not whole, and no other one is lost: it is torn once at most."""
+    is_whole = data and len(data) % ENTRY_BYTES == 0
+    return data[: -1 - random.below(ENTRY_BYTES - 1)] if is_whole else data
 
 
 def _zeros(data: bytes, random: SeededRandom) -> bytes:
