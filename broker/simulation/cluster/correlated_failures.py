@@ -32,21 +32,17 @@ LONGEST_DOWN_MS: Final = 20_000
 
 def _kill_together(run: ClusterRun, step: ClusterStep) -> str | None:
     random = step.random()
-    nodes, who = _befallen(run, step, random)
-    if not nodes or not run.budget.may_end_together(nodes):
-        return None
-    _come_back(run, nodes, random)
+    nodes, who = _who_ends(run, step, random)
     for node in nodes:
         node.machine.kill()
-    return f"kill -9 of {who}"
+    return f"kill -9 of {who}" if nodes else None
 
 
 def _cut_power_together(run: ClusterRun, step: ClusterStep) -> str | None:
     random = step.random()
-    nodes, who = _befallen(run, step, random)
-    if not nodes or not run.budget.may_end_together(nodes):
+    nodes, who = _who_ends(run, step, random)
+    if not nodes:
         return None
-    _come_back(run, nodes, random)
     if not run.budget.may_lose_power_together:
         run.world.coverage.count("a power cut of several nodes that became a kill")
         for node in nodes:
@@ -60,6 +56,16 @@ def _cut_power_together(run: ClusterRun, step: ClusterStep) -> str | None:
     if run.plan.is_flushed:
         run.world.coverage.count("power cut of several nodes that sync before they answer")
     return f"the power of {who} fails"
+
+
+def _who_ends(run: ClusterRun, step: ClusterStep, random: SeededRandom) -> tuple[list[SimulatedNode], str]:
+    """The nodes that end together and come back, and how to call them; none where the budget is against
+    it."""
+    nodes, who = _befallen(run, step, random)
+    if not nodes or not run.budget.may_end_together(nodes):
+        return [], who
+    _come_back(run, nodes, random)
+    return nodes, who
 
 
 def _befallen(run: ClusterRun, step: ClusterStep, random: SeededRandom) -> tuple[list[SimulatedNode], str]:
