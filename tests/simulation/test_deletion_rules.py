@@ -3,8 +3,6 @@ of a run notice it by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from broker.simulation.cluster import cluster_run
@@ -12,18 +10,9 @@ from broker.simulation.cluster.cluster_changes import EXTRA_PREFIX
 from broker.simulation.cluster.cluster_running import play
 from broker.simulation.histories.history import Event
 from broker.simulation.rules.deletion_rules import UNASKED
-from broker.simulation.verdict import without_logs
 from tests.simulation.cluster_by_hand import TOPIC, ClusterByHand
 from tests.simulation.mutant_arenas import recipe_in
-from tests.simulation.test_cluster_rules import Traffic, on_leader, strikes
-
-
-@pytest.fixture
-def traffic() -> Iterator[Traffic]:
-    with without_logs():
-        found = Traffic(1)
-        found.write(3)
-        yield found
+from tests.simulation.traffic import Traffic, on_leader, strikes
 
 
 def test_a_log_start_that_moves_unasked(traffic: Traffic) -> None:

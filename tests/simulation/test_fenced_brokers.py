@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -10,19 +9,10 @@ import pytest
 
 from broker.simulation.rules.partition_rules import FENCED_LEADER, RegistrationRules
 from broker.simulation.rules.wellness import reason_not_well
-from broker.simulation.verdict import without_logs
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.image.partition_index import Group, PartitionIndex
 from controller.metadata.image.topics import NO_LEADER, TopicsImage
-from tests.simulation.test_cluster_rules import NODES, TOPIC, Traffic, becomes, on_leader, strikes
-
-
-@pytest.fixture
-def traffic() -> Iterator[Traffic]:
-    with without_logs():
-        found = Traffic(1)
-        found.write(3)
-        yield found
+from tests.simulation.traffic import NODES, TOPIC, Traffic, becomes, on_leader, strikes
 
 
 def fenced(image: ClusterImage, broker_id: int) -> ClusterImage:

@@ -9,7 +9,7 @@ import pytest
 from broker.simulation.cluster.cluster_world import AskedBroker, RefusedPart
 from broker.simulation.rules.refusal_rules import IN_ORDER, KNOWS
 from broker.simulation.verdict import without_logs
-from tests.simulation.test_cluster_rules import Traffic, strikes
+from tests.simulation.traffic import Traffic, strikes
 
 COMMITTED_END = 3
 

@@ -12,7 +12,7 @@ from broker.simulation.verdict import without_logs
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.records.control import TransactionMarker, build_marker_batch
 from storage.transaction_index import AbortedTransaction
-from tests.simulation.test_cluster_rules import Traffic, on_leader, strikes
+from tests.simulation.traffic import Traffic, on_leader, strikes
 
 PRODUCER = 7
 

@@ -20,7 +20,7 @@ from protocol.values import ZERO_UUID
 from tests.simulation.changing_cluster import ChangingCluster
 from tests.simulation.cluster_by_hand import ClusterByHand
 from tests.simulation.test_address_changes import wait_until_in_sync
-from tests.simulation.test_cluster_rules import Traffic, becomes
+from tests.simulation.traffic import Traffic, becomes
 from tests.simulation.transaction_fates import ProducerByHand
 
 GONE = 9
