@@ -6,9 +6,12 @@
     raise metadata.version
                       to the next level, or beyond some, whoever is away or comes back just then. It is
                       never lowered
+    raise kraft.version
+                      from 0 to 1, in every other static quorum: its voters are written into the log, while
+                      the properties of the nodes go on to name them (KIP-853)
 
 `transaction.version` begins at any level, and its clients follow it (KIP-890). `group.version` is 1 from the
-beginning, as groups of the newer protocol must settle. Each such seed has a stream of its own, so the plans
+beginning, as groups of the newer protocol must settle. Each such seed has streams of its own, so the plans
 of the others stay what they were.
 """
 
@@ -25,7 +28,12 @@ from broker.simulation.cluster.cluster_plan import ClientPlan, ClusterPlan
 from broker.simulation.cluster.cluster_steps import ClusterStep, Verb
 from broker.simulation.cluster.simulated_node import DATA
 from broker.simulation.seeded_random import SeededRandom
-from controller.metadata.image.features import GROUP_VERSION, METADATA_VERSION, TRANSACTION_VERSION
+from controller.metadata.image.features import (
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    TRANSACTION_VERSION,
+)
 from controller.metadata.metadata_version import (
     DIRECTORIES_LEVEL,
     LATEST_METADATA_VERSION,
@@ -36,16 +44,25 @@ from controller.metadata.metadata_version import (
 if TYPE_CHECKING:
     from broker.simulation.cluster.cluster_run import ClusterRun
 
-__all__ = ["RAISE_METADATA_VERSION", "UPGRADE_VERBS", "with_older_levels"]
+__all__ = ["RAISE_KRAFT_VERSION", "RAISE_METADATA_VERSION", "UPGRADE_VERBS", "with_older_levels"]
 
 RAISE_METADATA_VERSION: Final = "raise metadata.version"
+RAISE_KRAFT_VERSION: Final = "raise kraft.version"
 FIRST_LEVELS: Final = (7, 11, 12, 14, 16, 17, 21, 22, 23, 24, 26, 29)
 DYNAMIC_QUORUM_LEVEL: Final = 21
 RAISE_WEIGHT: Final = 16
+RAISE_KRAFT_WEIGHT: Final = 16
 
 
 def with_older_levels(seed: int, plan: ClusterPlan) -> ClusterPlan:
     """The plan of a seed, begun with older levels if the seed is one of those."""
+    older = _with_older_metadata(seed, plan)
+    if older.is_dynamic or SeededRandom(seed, "kraft.version").below(2):
+        return older
+    return replace(older, weights={**older.weights, RAISE_KRAFT_VERSION: RAISE_KRAFT_WEIGHT})
+
+
+def _with_older_metadata(seed: int, plan: ClusterPlan) -> ClusterPlan:
     random = SeededRandom(seed, "older levels")
     if random.below(6):
         return plan
@@ -80,5 +97,15 @@ def _raise(run: ClusterRun, step: ClusterStep) -> str | None:
     return f"{METADATA_VERSION} shall be {names[wanted]} instead of {names[level]}"
 
 
-UPGRADE_VERBS: Final[Mapping[str, Verb]] = MappingProxyType({RAISE_METADATA_VERSION: Verb(_raise, 0)})
-"""Without a weight of its own: seeds that begin with older levels give it one."""
+def _raise_kraft_version(run: ClusterRun, step: ClusterStep) -> str | None:
+    levels = [node.kraft_version for node in run.world.nodes.values()]
+    if any(levels) or all(level is None for level in levels):
+        return None  # somebody has read of it, or nobody is up
+    run.admin.carry_out(run.admin.update_feature(KRAFT_VERSION, 1, is_downgrade=False))
+    return f"{KRAFT_VERSION} shall be 1 instead of 0"
+
+
+UPGRADE_VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {RAISE_METADATA_VERSION: Verb(_raise, 0), RAISE_KRAFT_VERSION: Verb(_raise_kraft_version, 0)}
+)
+"""Without weights of their own: seeds that begin with older levels give them some."""

@@ -196,6 +196,12 @@ class SimulatedNode:
         return self.is_up and self.machine.ready_line is not None
 
     @property
+    def kraft_version(self) -> int | None:
+        """That of its metadata log; None while it does not run."""
+        replica = None if self.machine.node is None else self.machine.node.replica
+        return None if replica is None else replica.log.kraft_version
+
+    @property
     def broker(self) -> BrokerServer | None:
         return None if self.machine.node is None else self.machine.node.broker
 
