@@ -11,6 +11,7 @@ from typing import Final
 from config.limits import REQUEST_MEMORY_BYTES
 from controller.handlers import (
     allocate_producer_ids,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
@@ -53,6 +54,7 @@ SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.handle),
     serve(ApiKey.ALTER_PARTITION_REASSIGNMENTS, alter_partition_reassignments.handle),
     serve(ApiKey.LIST_PARTITION_REASSIGNMENTS, list_partition_reassignments.handle),
+    serve(ApiKey.ALTER_CLIENT_QUOTAS, alter_client_quotas.handle),
     serve(ApiKey.DESCRIBE_QUORUM, describe_quorum.handle),
     serve(ApiKey.UPDATE_FEATURES, update_features.handle),
     serve(ApiKey.ENVELOPE, envelope.handle),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from protocol.errors import ErrorCode
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -29,6 +30,20 @@ TOO_LARGE: Final = "Unable to perform excessively large batch operation."
 """With POLICY_VIOLATION: Kafka's sentence on a request that would make more records than one may."""
 
 _WHOLE_ELECTION_ERROR_SINCE: Final = 1
+
+
+def alter_client_quotas_refused(
+    request: AlterClientQuotasRequest, error: ErrorCode, message: str | None
+) -> AlterClientQuotasResponse:
+    """The response with the same error for each entity."""
+    part = AlterClientQuotasResponse.EntityData
+    answer = AlterClientQuotasResponse.EntryData
+    return AlterClientQuotasResponse(
+        entries=[
+            answer(error, message, [part(each.entity_type, each.entity_name) for each in entry.entity])
+            for entry in request.entries
+        ]
+    )
 
 
 def create_topics_refused(

@@ -8,6 +8,7 @@
 | ElectLeaders (43)                | 0-2      | KIP-183, KIP-460                   |
 | AlterPartitionReassignments (45) | 0-1      | KIP-455, KIP-860                   |
 | ListPartitionReassignments (46)  | 0        | KIP-455                            |
+| AlterClientQuotas (49)           | 0-1      | KIP-546                            |
 | DescribeQuorum (55)              | 0-2      | KIP-595, KIP-836                   |
 | UpdateFeatures (57)              | 0-2      | KIP-584, KIP-778                   |
 | UnregisterBroker (64)            | 0        | KIP-631                            |
@@ -35,6 +36,7 @@ from protocol.messages.remove_raft_voter import RemoveRaftVoterResponse
 from protocol.messages.unregister_broker import UnregisterBrokerResponse
 from protocol.messages.update_features import UpdateFeaturesResponse
 from protocol.refusals import (
+    alter_client_quotas_refused,
     alter_partition_reassignments_refused,
     create_partitions_refused,
     create_topics_refused,
@@ -64,6 +66,9 @@ FORWARDED: Final[Mapping[ApiKey, Refuse]] = MappingProxyType(
         ),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda asked, error, _: list_partition_reassignments_refused(
             asked, error
+        ),
+        ApiKey.ALTER_CLIENT_QUOTAS: lambda asked, error, _: alter_client_quotas_refused(
+            asked, error, error.message
         ),
         ApiKey.DESCRIBE_QUORUM: lambda _asked, error, _: DescribeQuorumResponse(
             error_code=error, error_message=error.message

@@ -17,6 +17,7 @@ In reading order:
 * `liveness`, `brokers`             heartbeats, and registration, fencing and shutdown of brokers
 * `directories`                     in which log directory each replica lies
 * `configs`, `config_changes`       the configs in force and their validation, and changes of dynamic configs
+* `quota_changes`                   changes of client quotas
 * `feature_updates`                 changes of finalized feature levels
 * `producer_ids`, `controllers`     blocks of producer ids, and registrations of controllers
 

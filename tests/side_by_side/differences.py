@@ -42,7 +42,7 @@ def _error(text: str) -> str:
 NOTHING: Final = r"(?!)"
 _APIS: Final = (
     r"\t(Sasl(Handshake|Authenticate)|(Describe|Create|Delete)Acls|(Create|Renew|Expire|Describe)DelegationToken"
-    r"|(Describe|Alter)(ClientQuotas|UserScramCredentials)|StreamsGroup(Heartbeat|Describe)"
+    r"|(Describe|Alter)UserScramCredentials|StreamsGroup(Heartbeat|Describe)"
     r"|Share(GroupHeartbeat|GroupDescribe|Fetch|Acknowledge)|(Describe|Alter|Delete)ShareGroupOffsets"
     r"|(Initialize|Read|Write|Delete)ShareGroupState|ReadShareGroupStateSummary)\(\d+\): "
 )
@@ -53,7 +53,9 @@ _NO_LOGGER: Final = r"exit 1|-- error output|Invalid broker logger\(s\): kafka\.
 _NO_LEVEL: Final = (
     r"InvalidConfigurationException: Cannot set the log level of kafka\.server\.KafkaApis to LOUD .*"
 )
-_NO_QUOTAS: Final = _error("UnsupportedVersionException: The node does not support DESCRIBE_CLIENT_QUOTAS")
+_NO_SCRAM: Final = _error(
+    "UnsupportedVersionException: The node does not support DESCRIBE_USER_SCRAM_CREDENTIALS"
+)
 _NO_AUTHORIZER: Final = "SecurityDisabledException: No Authorizer is configured on the broker"
 _NO_TOKENS: Final = "UnsupportedByAuthenticationException: Delegation Token requests are not allowed .*"
 _A_TEXT: Final = r"documentation of [a-z0-9.]+: (?!null$).+"
@@ -80,9 +82,7 @@ DIFFERENCES: Final = (
         _error(_NO_AUTHORIZER),
         _error("UnsupportedVersionException: The node does not support DESCRIBE_ACLS"),
     ),
-    Difference("later parts: quotas", NOT_YET, _DONE, f"{_FAILED}|{_NO_QUOTAS}"),
-    Difference("later parts: users", NOT_YET, _DONE, f"{_FAILED}|{_NO_QUOTAS}"),
-    Difference("later parts: a quota", NOT_YET, _DONE, f"{_FAILED}|{_NO_QUOTAS}"),
+    Difference("later parts: users", NOT_YET, _DONE, f"{_FAILED}|{_NO_SCRAM}"),
     Difference(
         "later parts: delegation tokens",
         NOT_YET,

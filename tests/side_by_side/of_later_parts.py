@@ -8,12 +8,7 @@ from tests.side_by_side.cases import Case, tool
 
 CASES: Final[tuple[Case, ...]] = (
     tool("acls", "kafka-acls --list"),
-    tool("quotas", "kafka-configs --describe --entity-type clients --entity-name one"),
     tool("users", "kafka-configs --describe --entity-type users --entity-name one"),
-    tool(
-        "a quota",
-        "kafka-configs --alter --entity-type clients --entity-name one --add-config producer_byte_rate=1000",
-    ),
     tool("delegation tokens", "kafka-delegation-tokens --describe --command-config {settings}", settings=""),
     tool("share groups", "kafka-share-groups --list"),
     tool("streams groups", "kafka-streams-groups --list"),

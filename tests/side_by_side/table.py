@@ -10,6 +10,7 @@ from tests.side_by_side import (
     of_groups,
     of_later_parts,
     of_placement,
+    of_quotas,
     of_records,
     of_the_cluster,
     of_topics,
@@ -39,5 +40,6 @@ SUBJECTS: Final[dict[str, tuple[Case, ...]]] = {
     "groups without members": of_consumer_groups.RESTING,
     "deleting topics": of_topics.DELETING,
     "transactions": of_transactions.CASES,
+    "quotas": of_quotas.CASES,
     "later parts": of_later_parts.CASES,
 }

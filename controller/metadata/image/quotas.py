@@ -1,4 +1,4 @@
-"""Client quotas as the metadata log has them; they are kept for snapshots and decide nothing yet."""
+"""Client quotas as the metadata log has them; what they mean says `controller.metadata.client_quotas`."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ from protocol.registry import ApiKey
 from tests.support.questions import (
     of_configs,
     of_features,
+    of_quotas,
     of_replicas,
     of_topics,
     of_transactions,
@@ -470,6 +471,7 @@ CASES: Final = (
     Case("produce, a transactional batch without an id", K.PRODUCE, _produce_of_a_transaction),
     *of_configs.CASES,
     *of_features.CASES,
+    *of_quotas.CASES,
     *of_voters.CASES,
     *of_replicas.CASES,
     *of_topics.CASES,

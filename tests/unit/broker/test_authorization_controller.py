@@ -11,6 +11,7 @@ from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.add_raft_voter import AddRaftVoterRequest
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.alter_partition import AlterPartitionRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -58,6 +59,10 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: (AllocateProducerIdsRequest(1, 1), [CLUSTER]),
     ApiKey.ALTER_PARTITION: (AlterPartitionRequest(1, 1), [CLUSTER]),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: (AssignReplicasToDirsRequest(1, 1), [CLUSTER]),
+    ApiKey.ALTER_CLIENT_QUOTAS: (
+        AlterClientQuotasRequest([AlterClientQuotasRequest.EntryData() for _ in range(2)]),
+        [CLUSTER, CLUSTER],
+    ),
     ApiKey.BROKER_REGISTRATION: (registration(2), [CLUSTER]),
     ApiKey.BROKER_HEARTBEAT: (BrokerHeartbeatRequest(1, 1), [CLUSTER]),
     ApiKey.CONTROLLER_REGISTRATION: (ControllerRegistrationRequest(1), [CLUSTER]),

@@ -63,6 +63,7 @@ ONE_STEP = {
     (ApiKey.OFFSET_COMMIT, "partitions"): "those of a topic that is not there are refused together",
     (ApiKey.TXN_OFFSET_COMMIT, "partitions"): "those of a topic that is not there are refused together",
     (ApiKey.OFFSET_DELETE, "partitions"): "the offsets that are forgotten are one batch",
+    (ApiKey.DESCRIBE_CLIENT_QUOTAS, "components"): "the first that contradicts another one refuses all",
     (ApiKey.DESCRIBE_CONFIGS, "configuration_keys"): "one resource is described at a time",
 }
 """Arrays that are looked at between two turns, by the name of their field."""
