@@ -20,7 +20,7 @@ In reading order:
 * `idle`                NoOp records, and looks at what was left undone
 * `registration`        a controller that follows registers with the one that leads
 * `snapshotting`        when a snapshot is due, and how it is written beside serving
-* `format`, `initial_voters`   what `storage format` writes, and the first start reads
+* `format`, `initial_voters`, `first_credentials`   what `storage format` writes, and the first start reads
 
 May be imported by `broker` alone. Imports `storage`, `protocol`, `config`; knows no socket, no clock and no
 chance of its own.

@@ -21,7 +21,7 @@ from config.broker_config import BrokerConfig
 from config.ports import Clock, Files, RandomSource
 from controller.metadata.image.features import METADATA_VERSION
 from controller.metadata.log import METADATA_PARTITION
-from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
+from controller.metadata.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES, SCRAM_LEVEL
 from controller.metadata.random_ids import random_uuid
 from controller.metadata.snapshots import BOOTSTRAP_FILE, encode_snapshot, read_snapshot
 from controller.metadata.supported_features import default_levels
@@ -101,7 +101,8 @@ class Formatter(msgspec.Struct, frozen=True):
     cluster_id: any text, though most are UUIDs. standalone: the node becomes the one voter of a new quorum,
     unless first_voters names its voters or the config does (`controller.quorum.voters`, kraft.version 0);
     without all of these it finds the quorum by its config, and may join it. features: levels of other
-    features than metadata.version, where they are not the default ones. directories: those of the node that
+    features than metadata.version, where they are not the default ones. credentials: records of SCRAM
+    credentials with which a new cluster begins. directories: those of the node that
     can be read, where others are left as they are.
     """
 
@@ -114,6 +115,7 @@ class Formatter(msgspec.Struct, frozen=True):
     ignore_formatted: bool = False
     metadata_version: int = LATEST_METADATA_VERSION
     features: Mapping[str, int] | None = None
+    credentials: Sequence[Message] = ()
     first_voters: Sequence[Voter] = ()
     directories: Sequence[str] | None = None
 
@@ -125,6 +127,7 @@ class Formatter(msgspec.Struct, frozen=True):
     def run(self, output: TextIO) -> None:
         """Formats all log directories and says so. Raises FormatRefused and OSError."""
         self._check_cluster_id()
+        self._check_credentials()
         directories = directories_to_format(self.config) if self.directories is None else self.directories
         found = formatted_directories(self.files, directories)
         todo = [path for path in directories if found[path] is None]
@@ -146,6 +149,11 @@ class Formatter(msgspec.Struct, frozen=True):
 
     def _is_metadata(self, path: str) -> bool:
         return holds_metadata(self.config, path)
+
+    def _check_credentials(self) -> None:
+        if self.credentials and self.metadata_version < SCRAM_LEVEL:
+            first = METADATA_VERSION_NAMES[SCRAM_LEVEL]
+            raise FormatRefused(f"SCRAM is only supported in {METADATA_VERSION} {first} or later.")
 
     def _check_cluster_id(self) -> None:
         if not self.cluster_id:
@@ -178,11 +186,12 @@ class Formatter(msgspec.Struct, frozen=True):
         self.files.makedirs(path)
         if is_metadata:
             levels = default_levels(self.metadata_version) if self.features is None else self.features
-            records = [
+            records: list[Message] = [
                 FeatureLevelRecord(name=name, feature_level=level)
                 for name, level in ((METADATA_VERSION, self.metadata_version), *sorted(levels.items()))
                 if level > 0
             ]
+            records += self.credentials
             content = encode_snapshot(records, epoch=0, now_ms=now_ms, last_contained_timestamp_ms=0)
             self.files.write_atomically(f"{path}/{BOOTSTRAP_FILE}", content)
             if self._names_voters:

@@ -15,6 +15,7 @@ from controller.handlers import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     api_versions,
     assign_replicas_to_dirs,
     broker_heartbeat,
@@ -26,6 +27,7 @@ from controller.handlers import (
     describe_cluster,
     describe_configs,
     describe_quorum,
+    describe_user_scram_credentials,
     elect_leaders,
     envelope,
     fetch,
@@ -33,6 +35,8 @@ from controller.handlers import (
     incremental_alter_configs,
     list_partition_reassignments,
     raft_requests,
+    sasl_authenticate,
+    sasl_handshake,
     unregister_broker,
     update_features,
 )
@@ -44,7 +48,9 @@ __all__ = ["controller_handlers", "observer_handlers"]
 
 SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.FETCH, fetch.handle),
+    serve(ApiKey.SASL_HANDSHAKE, sasl_handshake.handle),
     serve(ApiKey.API_VERSIONS, api_versions.handle),
+    serve(ApiKey.SASL_AUTHENTICATE, sasl_authenticate.handle),
     serve(ApiKey.CREATE_TOPICS, create_topics.handle),
     serve(ApiKey.DELETE_TOPICS, delete_topics.handle),
     serve(ApiKey.DESCRIBE_CONFIGS, describe_configs.handle, plain=False),
@@ -55,6 +61,8 @@ SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.ALTER_PARTITION_REASSIGNMENTS, alter_partition_reassignments.handle),
     serve(ApiKey.LIST_PARTITION_REASSIGNMENTS, list_partition_reassignments.handle),
     serve(ApiKey.ALTER_CLIENT_QUOTAS, alter_client_quotas.handle),
+    serve(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, describe_user_scram_credentials.handle, plain=False),
+    serve(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, alter_user_scram_credentials.handle),
     serve(ApiKey.DESCRIBE_QUORUM, describe_quorum.handle),
     serve(ApiKey.UPDATE_FEATURES, update_features.handle),
     serve(ApiKey.ENVELOPE, envelope.handle),

@@ -14,6 +14,7 @@ In reading order:
 * `group_log/`, `transaction_log`, `share_log`, `remote_log`   the records of Kafka's other internal topics
 * `consumer_protocol`, `streams_protocol`, `producer_snapshot`   bytes inside messages and files
 * `json_form`                        messages as the JSON that Kafka's tools print
+* `scram`                            the formulas of SCRAM, and what a server keeps of a password
 * `crc`                              CRC-32C, the checksum of record batches
 * `records/`                         record batches
 * `serving/`                         what a handler is, and the answers that come later

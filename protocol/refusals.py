@@ -17,6 +17,10 @@ from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -43,6 +47,17 @@ def alter_client_quotas_refused(
             answer(error, message, [part(each.entity_type, each.entity_name) for each in entry.entity])
             for entry in request.entries
         ]
+    )
+
+
+def alter_user_scram_credentials_refused(
+    request: AlterUserScramCredentialsRequest, error: ErrorCode, message: str | None
+) -> AlterUserScramCredentialsResponse:
+    """The response with the same error for each user."""
+    result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+    users = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    return AlterUserScramCredentialsResponse(
+        results=[result(user, error, message) for user in dict.fromkeys(users)]
     )
 
 

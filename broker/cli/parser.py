@@ -159,6 +159,14 @@ def _add_storage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="NAME=LEVEL",
         help="one feature's level to begin with",
     )
+    format_.add_argument(
+        "--add-scram",
+        "-S",
+        action="append",
+        default=[],
+        metavar="MECHANISM=[name=USER,password=SECRET]",
+        help="a SCRAM credential to begin with; also iterations, salt and saltedpassword (base 64)",
+    )
     format_.set_defaults(run=_command("storage", "format"))
 
 

@@ -24,6 +24,7 @@ from config.broker_config import BrokerConfig
 from config.errors import ConfigError
 from config.ports import Clock, Files, RandomSource
 from config.setting import Source
+from controller.first_credentials import MalformedCredential, parse_first_credentials
 from controller.format import (
     FormatRefused,
     Formatter,
@@ -41,6 +42,7 @@ from controller.metadata.supported_features import (
     dependency_fault,
 )
 from controller.raft.voters import Voter
+from protocol.codec.message import Message
 from protocol.values import uuid_to_text
 from storage.meta_properties import META_PROPERTIES_FILE, MalformedMetaProperties, MetaProperties
 
@@ -87,7 +89,8 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
             options.release_version, options.feature, static_voters=bool(config.quorum_voters)
         )
         voters = wished_voters(options, config)
-    except (FormatRefused, MalformedVoters) as fault:
+        credentials = parse_first_credentials(options.add_scram, SystemRandomSource())
+    except (FormatRefused, MalformedVoters, MalformedCredential) as fault:
         print(fault, file=sys.stderr)
         return REFUSED
     return format_directories(
@@ -99,6 +102,7 @@ def format(options: argparse.Namespace) -> int:  # noqa: A001
         ignore_formatted=options.ignore_formatted,
         levels=levels,
         first_voters=voters,
+        credentials=credentials,
         standalone=config.is_controller and not options.no_initial_controllers,
         output=sys.stdout,
         errors=sys.stderr,
@@ -246,12 +250,13 @@ def format_directories(
     errors: TextIO,
     levels: Mapping[str, int] | None = None,
     first_voters: Sequence[Voter] = (),
+    credentials: Sequence[Message] = (),
     standalone: bool | None = None,
 ) -> int:
     """Formats every log directory of the node. Returns the exit code.
 
     levels: of features; by default those of a new cluster. first_voters: of the quorum; without them a
-    controller becomes the only voter, unless standalone is False.
+    controller becomes the only voter, unless standalone is False. credentials: see `Formatter`.
     """
     formatter = Formatter(
         cluster_id=cluster_id,
@@ -264,6 +269,7 @@ def format_directories(
         metadata_version=LATEST_METADATA_VERSION if levels is None else levels[METADATA_VERSION],
         features=None if levels is None else {k: v for k, v in levels.items() if k != METADATA_VERSION},
         first_voters=first_voters,
+        credentials=credentials,
     )
     try:
         formatter.run(output)

@@ -9,6 +9,7 @@
 | AlterPartitionReassignments (45) | 0-1      | KIP-455, KIP-860                   |
 | ListPartitionReassignments (46)  | 0        | KIP-455                            |
 | AlterClientQuotas (49)           | 0-1      | KIP-546                            |
+| AlterUserScramCredentials (51)   | 0        | KIP-554                            |
 | DescribeQuorum (55)              | 0-2      | KIP-595, KIP-836                   |
 | UpdateFeatures (57)              | 0-2      | KIP-584, KIP-778                   |
 | UnregisterBroker (64)            | 0        | KIP-631                            |
@@ -38,6 +39,7 @@ from protocol.messages.update_features import UpdateFeaturesResponse
 from protocol.refusals import (
     alter_client_quotas_refused,
     alter_partition_reassignments_refused,
+    alter_user_scram_credentials_refused,
     create_partitions_refused,
     create_topics_refused,
     delete_topics_refused,
@@ -68,6 +70,9 @@ FORWARDED: Final[Mapping[ApiKey, Refuse]] = MappingProxyType(
             asked, error
         ),
         ApiKey.ALTER_CLIENT_QUOTAS: lambda asked, error, _: alter_client_quotas_refused(
+            asked, error, error.message
+        ),
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda asked, error, _: alter_user_scram_credentials_refused(
             asked, error, error.message
         ),
         ApiKey.DESCRIBE_QUORUM: lambda _asked, error, _: DescribeQuorumResponse(

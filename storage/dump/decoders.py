@@ -21,6 +21,7 @@ from protocol.errors import ProtocolError
 from protocol.group_log.classic_groups import GroupMetadataValue
 from protocol.json_form import JsonValue, json_form
 from protocol.metadata_log.frame import decode_versioned_record
+from protocol.metadata_log.security import UserScramCredentialRecord
 from protocol.record_types import (
     LogRecord,
     MetadataRecordType,
@@ -39,6 +40,10 @@ _CONSUMER_PROTOCOL: Final[tuple[tuple[str, type[Message]], ...]] = (
     ("subscription", ConsumerProtocolSubscription),
     ("assignment", ConsumerProtocolAssignment),
 )
+
+
+_KEPT_SECRET: Final = ("salt", "storedKey", "serverKey")
+"""What a SCRAM credential consists of: with it a password can be guessed without asking a broker."""
 
 
 class NoKey(Exception):
@@ -60,7 +65,10 @@ def as_cluster_metadata(record: Record) -> Shown:
     except ProtocolError as error:
         return None, f"Error at {record.offset}, skipping. {error}"
     name = MetadataRecordType(message.declaration.key or 0).name
-    return None, _json({"type": name, "version": version, "data": json_form(message, version)})
+    form = json_form(message, version)
+    if isinstance(message, UserScramCredentialRecord):
+        form |= dict.fromkeys(_KEPT_SECRET, "[hidden]")
+    return None, _json({"type": name, "version": version, "data": form})
 
 
 def coordinator_decoder(find: Callable[[int], LogRecord]) -> Decoder:

@@ -19,6 +19,7 @@ from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.add_raft_voter import AddRaftVoterRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
+from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -35,6 +36,7 @@ from protocol.messages.describe_producers import DescribeProducersRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.fetch import FetchRequest
@@ -55,6 +57,8 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from protocol.messages.sync_group import SyncGroupRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -185,6 +189,11 @@ def _mark() -> Message:
     return cls([cls.WritableTxnMarker(1, 0, True, [cls.WritableTxnMarkerTopic("secret", [0])], 0)])
 
 
+def _set_password(*users: str) -> Message:
+    cls = AlterUserScramCredentialsRequest
+    return cls([], [cls.ScramCredentialUpsertion(user, 1, 4096, b"salt", b"salted") for user in users])
+
+
 def _commit_in_transaction() -> Message:
     cls = TxnOffsetCommitRequest
     topic = cls.TxnOffsetCommitRequestTopic("secret", [cls.TxnOffsetCommitRequestPartition(0, 1)])
@@ -194,6 +203,8 @@ def _commit_in_transaction() -> Message:
 NOTHING: Final = bytes(16)
 CASES: Final = {
     "ApiVersions": Case(lambda _: ApiVersionsRequest("x", "1"), 4, ()),
+    "SaslHandshake": Case(lambda _: SaslHandshakeRequest("PLAIN"), 1, (ErrorCode.ILLEGAL_SASL_STATE,), 0),
+    "SaslAuthenticate": Case(lambda _: SaslAuthenticateRequest(b""), 2, (ErrorCode.ILLEGAL_SASL_STATE,), 0),
     "Produce": Case(lambda _: _produce("secret"), 12, (TOPIC, TOPIC), 3),
     "Produce by id": Case(lambda secret: _produce(topic_id=secret), 13, (TOPIC,)),
     "Produce by unknown id": Case(lambda _: _produce(topic_id=b"x" * 16), 13, (UNKNOWN_ID,)),
@@ -248,6 +259,8 @@ CASES: Final = {
         1,
     ),
     "UpdateFeatures": Case(lambda _: UpdateFeaturesRequest(9), 2, (CLUSTER,)),
+    "DescribeUserScramCredentials": Case(lambda _: DescribeUserScramCredentialsRequest(), 0, (CLUSTER,)),
+    "AlterUserScramCredentials": Case(lambda _: _set_password("a", "b"), 0, (CLUSTER, CLUSTER)),
     "UnregisterBroker": Case(lambda _: UnregisterBrokerRequest(1), 0, (CLUSTER,)),
     "AddRaftVoter": Case(lambda _: AddRaftVoterRequest(None, 5000, 7, bytes(15) + b"\1"), 1, (CLUSTER,), 0),
     "RemoveRaftVoter": Case(lambda _: RemoveRaftVoterRequest(None, 1, bytes(15) + b"\1"), 0, (CLUSTER,)),

@@ -41,8 +41,7 @@ def _error(text: str) -> str:
 
 NOTHING: Final = r"(?!)"
 _APIS: Final = (
-    r"\t(Sasl(Handshake|Authenticate)|(Describe|Create|Delete)Acls|(Create|Renew|Expire|Describe)DelegationToken"
-    r"|(Describe|Alter)UserScramCredentials|StreamsGroup(Heartbeat|Describe)"
+    r"\t((Describe|Create|Delete)Acls|(Create|Renew|Expire|Describe)DelegationToken|StreamsGroup(Heartbeat|Describe)"
     r"|Share(GroupHeartbeat|GroupDescribe|Fetch|Acknowledge)|(Describe|Alter|Delete)ShareGroupOffsets"
     r"|(Initialize|Read|Write|Delete)ShareGroupState|ReadShareGroupStateSummary)\(\d+\): "
 )
@@ -52,9 +51,6 @@ _FAILED: Final = f"exit 1|-- error output|{_REFUSED}"
 _NO_LOGGER: Final = r"exit 1|-- error output|Invalid broker logger\(s\): kafka\.server\.KafkaApis"
 _NO_LEVEL: Final = (
     r"InvalidConfigurationException: Cannot set the log level of kafka\.server\.KafkaApis to LOUD .*"
-)
-_NO_SCRAM: Final = _error(
-    "UnsupportedVersionException: The node does not support DESCRIBE_USER_SCRAM_CREDENTIALS"
 )
 _NO_AUTHORIZER: Final = "SecurityDisabledException: No Authorizer is configured on the broker"
 _NO_TOKENS: Final = "UnsupportedByAuthenticationException: Delegation Token requests are not allowed .*"
@@ -82,7 +78,6 @@ DIFFERENCES: Final = (
         _error(_NO_AUTHORIZER),
         _error("UnsupportedVersionException: The node does not support DESCRIBE_ACLS"),
     ),
-    Difference("later parts: users", NOT_YET, _DONE, f"{_FAILED}|{_NO_SCRAM}"),
     Difference(
         "later parts: delegation tokens",
         NOT_YET,

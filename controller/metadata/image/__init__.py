@@ -7,7 +7,7 @@ thousand.
 
 In reading order:
 
-* `brokers`, `topics`, `configs`, `features`, `producer_ids`   the subjects that decisions look at
+* `brokers`, `topics`, `configs`, `features`, `producer_ids`, `scram`   the subjects that decisions look at
 * `quotas`, `record_table`   subjects that are only remembered, so that a snapshot loses nothing
 * `partition_index`      the partitions by broker, for decisions about a broker that comes or goes
 * `mappings`             copies the mappings of an image quickly

@@ -19,6 +19,7 @@ from controller.metadata.image.features import FeaturesDelta, FeaturesImage
 from controller.metadata.image.producer_ids import ProducerIdsDelta, ProducerIdsImage
 from controller.metadata.image.quotas import QuotasDelta, QuotasImage
 from controller.metadata.image.record_table import RecordTable, RecordTableDelta
+from controller.metadata.image.scram import ScramDelta, ScramImage
 from controller.metadata.image.topics import NO_TOPICS, TopicsDelta, TopicsImage
 from protocol.codec.message import Message
 from protocol.errors import InvariantViolated
@@ -75,7 +76,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
     quotas: QuotasImage = QuotasImage()
     producer_ids: ProducerIdsImage = ProducerIdsImage()
     acls: RecordTable = RecordTable()
-    scram: RecordTable = RecordTable()
+    scram: ScramImage = ScramImage()
     tokens: RecordTable = RecordTable()
 
     @property
@@ -101,7 +102,7 @@ class ImageDelta:
         self.quotas: QuotasDelta | None = None
         self.producer_ids: ProducerIdsDelta | None = None
         self.acls: RecordTableDelta | None = None
-        self.scram: RecordTableDelta | None = None
+        self.scram: ScramDelta | None = None
         self.tokens: RecordTableDelta | None = None
 
     def replay(self, record: Message) -> None:
@@ -165,9 +166,9 @@ class ImageDelta:
             self.acls = RecordTableDelta(self.base.acls)
         return self.acls
 
-    def open_scram(self) -> RecordTableDelta:
+    def open_scram(self) -> ScramDelta:
         if self.scram is None:
-            self.scram = RecordTableDelta(self.base.scram)
+            self.scram = ScramDelta(self.base.scram)
         return self.scram
 
     def open_tokens(self) -> RecordTableDelta:
@@ -218,12 +219,8 @@ _REPLAY: Final[Mapping[type[Message], Callable[[ImageDelta, Any], None]]] = Mapp
         ProducerIdsRecord: lambda delta, record: delta.open_producer_ids().replay(record),
         AccessControlEntryRecord: lambda delta, record: delta.open_acls().put((record.id,), record),
         RemoveAccessControlEntryRecord: lambda delta, record: delta.open_acls().remove((record.id,)),
-        UserScramCredentialRecord: lambda delta, record: delta.open_scram().put(
-            (record.mechanism, record.name), record
-        ),
-        RemoveUserScramCredentialRecord: lambda delta, record: delta.open_scram().remove(
-            (record.mechanism, record.name)
-        ),
+        UserScramCredentialRecord: lambda delta, record: delta.open_scram().put(record),
+        RemoveUserScramCredentialRecord: lambda delta, record: delta.open_scram().remove(record),
         DelegationTokenRecord: lambda delta, record: delta.open_tokens().put((record.token_id,), record),
         RemoveDelegationTokenRecord: lambda delta, record: delta.open_tokens().remove((record.token_id,)),
         NoOpRecord: _nothing,

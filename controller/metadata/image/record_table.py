@@ -1,4 +1,4 @@
-"""Subjects of which only the records are kept: ACLs, SCRAM credentials, delegation tokens.
+"""Subjects of which only the records are kept: ACLs, delegation tokens.
 
 No decision is made by them here, but a snapshot must hold them. Otherwise a cluster would forget its security
 at the first restart after one.

@@ -83,7 +83,7 @@ def _remove_kept(delta: ImageDelta, image: ClusterImage, target: ClusterImage) -
             delta.open_acls().remove(key)
     for key in image.scram.by_key:
         if key not in target.scram.by_key:
-            delta.open_scram().remove(key)
+            delta.open_scram().forget(key)
     for key in image.tokens.by_key:
         if key not in target.tokens.by_key:
             delta.open_tokens().remove(key)

@@ -76,6 +76,7 @@ UNORDERED: Final = frozenset(
     {
         "active_producers",
         "configs",
+        "credential_infos",
         "groups",
         "responses",
         "results",

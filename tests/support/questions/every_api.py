@@ -41,6 +41,7 @@ from protocol.records.builder import SimpleRecord, build_batch
 from protocol.registry import ApiKey
 from tests.support.questions import (
     of_configs,
+    of_credentials,
     of_features,
     of_quotas,
     of_replicas,
@@ -470,6 +471,7 @@ CASES: Final = (
     Case("produce, named twice, the last one broken", K.PRODUCE, _produce_twice(_batch(b"1"), _broken())),
     Case("produce, a transactional batch without an id", K.PRODUCE, _produce_of_a_transaction),
     *of_configs.CASES,
+    *of_credentials.CASES,
     *of_features.CASES,
     *of_quotas.CASES,
     *of_voters.CASES,

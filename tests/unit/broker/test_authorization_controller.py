@@ -15,6 +15,7 @@ from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.alter_partition import AlterPartitionRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -26,6 +27,7 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
+from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.envelope import EnvelopeRequest
@@ -34,6 +36,8 @@ from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from protocol.messages.unregister_broker import UnregisterBrokerRequest
 from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.messages.update_raft_voter import UpdateRaftVoterRequest
@@ -56,6 +60,8 @@ class DenyAll:
 
 CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
     ApiKey.API_VERSIONS: (ApiVersionsRequest("x", "1"), []),
+    ApiKey.SASL_HANDSHAKE: (SaslHandshakeRequest("PLAIN"), [ErrorCode.ILLEGAL_SASL_STATE]),
+    ApiKey.SASL_AUTHENTICATE: (SaslAuthenticateRequest(b""), [ErrorCode.ILLEGAL_SASL_STATE]),
     ApiKey.ALLOCATE_PRODUCER_IDS: (AllocateProducerIdsRequest(1, 1), [CLUSTER]),
     ApiKey.ALTER_PARTITION: (AlterPartitionRequest(1, 1), [CLUSTER]),
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: (AssignReplicasToDirsRequest(1, 1), [CLUSTER]),
@@ -114,6 +120,13 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
     ApiKey.UNREGISTER_BROKER: (UnregisterBrokerRequest(1), [CLUSTER]),
     ApiKey.UPDATE_FEATURES: (UpdateFeaturesRequest(9), [CLUSTER]),
     ApiKey.VOTE: (VoteRequest(), [CLUSTER]),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DescribeUserScramCredentialsRequest(), [CLUSTER]),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (
+        AlterUserScramCredentialsRequest(
+            [AlterUserScramCredentialsRequest.ScramCredentialDeletion(user, 1) for user in ("a", "b")]
+        ),
+        [CLUSTER, CLUSTER],
+    ),
     ApiKey.DESCRIBE_QUORUM: (DescribeQuorumRequest(), [CLUSTER]),
     ApiKey.ENVELOPE: (EnvelopeRequest(b"", None, b""), [CLUSTER]),
     ApiKey.FETCH: (FetchRequest(), [CLUSTER]),

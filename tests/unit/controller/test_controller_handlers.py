@@ -48,8 +48,8 @@ def test_api_versions_lists_what_is_served_and_what_is_finalized(fixture: Contro
     request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     response = fixture.call(ApiKey.API_VERSIONS, request)
     assert [entry.api_key for entry in response.api_keys] == [
-        1, 18, 19, 20, 32, 33, 37, 43, 44, 45, 46, 49, 52, 53, 54, 55, 56, 57, 58, 59, 60, 62, 63, 64, 67, 70,
-        73, 80, 81, 82,
+        1, 17, 18, 19, 20, 32, 33, 36, 37, 43, 44, 45, 46, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 62,
+        63, 64, 67, 70, 73, 80, 81, 82,
     ]  # fmt: skip
     assert [(f.name, f.max_version_level) for f in response.finalized_features] == [
         ("kraft.version", 1),

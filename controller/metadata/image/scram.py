@@ -1,0 +1,106 @@
+"""SCRAM credentials: what this cluster knows of its users' passwords, by mechanism and user (KIP-554)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from controller.metadata.image.mappings import copied
+from protocol.codec.message import Message
+from protocol.errors import ErrorCode
+from protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from protocol.metadata_log.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from protocol.scram import ScramCredential
+
+__all__ = ["ScramDelta", "ScramImage", "ScramKey", "credential_record"]
+
+_TWICE: Final = "Cannot describe SCRAM credentials for the same user twice in a single request"
+_UNKNOWN: Final = "Attempt to describe a user credential that does not exist"
+
+ScramKey = tuple[int, str]
+"""The mechanism's type, and the user's name."""
+
+
+class ScramImage(msgspec.Struct, frozen=True):
+    """All credentials. A user may have one for each mechanism."""
+
+    by_key: Mapping[ScramKey, ScramCredential] = MappingProxyType({})
+
+    def get(self, mechanism: int, user: str) -> ScramCredential | None:
+        return self.by_key.get((mechanism, user))
+
+    def records(self) -> Iterator[Message]:
+        """The records that make this image."""
+        for mechanism, user in sorted(self.by_key):
+            yield credential_record(mechanism, user, self.by_key[mechanism, user])
+
+    def describe(self, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+        """The mechanisms and iterations of the users that are named, or of all if none is. It never holds
+        salts or keys."""
+        infos: dict[str, list[DescribeUserScramCredentialsResponse.CredentialInfo]] = {}
+        named = [each.name for each in request.users or ()]
+        wanted = set(named)
+        for (mechanism, user), known in sorted(self.by_key.items(), key=lambda item: item[0]):
+            if not wanted or user in wanted:
+                info = DescribeUserScramCredentialsResponse.CredentialInfo(mechanism, known.iterations)
+                infos.setdefault(user, []).append(info)
+        result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+        times = Counter(named)
+        results = []
+        for name in dict.fromkeys(named) if named else sorted(infos):
+            if times[name] > 1:
+                error, fault = ErrorCode.DUPLICATE_RESOURCE, _TWICE
+            elif name not in infos:
+                error, fault = ErrorCode.RESOURCE_NOT_FOUND, _UNKNOWN
+            else:
+                results.append(result(user=name, credential_infos=infos[name]))
+                continue
+            results.append(result(user=name, error_code=error, error_message=f"{fault}: {name}"))
+        return DescribeUserScramCredentialsResponse(results=results)
+
+
+class ScramDelta:
+    """The changes since the base image: the new credential for each key, None for a removed one."""
+
+    def __init__(self, base: ScramImage) -> None:
+        self.base = base
+        self.changed: dict[ScramKey, ScramCredential | None] = {}
+
+    def put(self, record: UserScramCredentialRecord) -> None:
+        self.changed[record.mechanism, record.name] = ScramCredential(
+            record.salt, record.stored_key, record.server_key, record.iterations
+        )
+
+    def remove(self, record: RemoveUserScramCredentialRecord) -> None:
+        self.forget((record.mechanism, record.name))
+
+    def forget(self, key: ScramKey) -> None:
+        self.changed[key] = None
+
+    def apply(self) -> ScramImage:
+        by_key = copied(self.base.by_key)
+        for key, known in self.changed.items():
+            if known is None:
+                by_key.pop(key, None)
+            else:
+                by_key[key] = known
+        return ScramImage(MappingProxyType(by_key))
+
+
+def credential_record(mechanism: int, user: str, credential: ScramCredential) -> UserScramCredentialRecord:
+    """The record that makes this credential known to the cluster."""
+    return UserScramCredentialRecord(
+        name=user,
+        mechanism=mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
