@@ -12,6 +12,8 @@ from typing import Final
 
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError, InvalidValue, UnmetRequirement
+from config.listeners import SERVED_PROTOCOLS
+from config.tls_settings import check_tls
 from config.values import ConfigType, parse_value, split_map
 
 _MIB: Final = 1024 * 1024
@@ -54,21 +56,25 @@ def _check_identity(config: BrokerConfig) -> None:
 
 
 def check_security_served(config: BrokerConfig) -> None:
+    served = f"{' and '.join(SERVED_PROTOCOLS)} are the protocols of this release"
     for endpoint in config.listeners:
         _expect(
-            endpoint.security_protocol == "PLAINTEXT",
+            endpoint.security_protocol in SERVED_PROTOCOLS,
             f"listener {endpoint.listener} asks for {endpoint.security_protocol}, which is not served yet: "
-            "PLAINTEXT is the one protocol of this release",
+            f"{served}",
         )
-    for name in config.controller_listener_names[:1]:
-        # A broker speaks to its controllers by the first of these names, and a broker alone has none of them
-        # among its listeners.
+    # A broker speaks to its controllers by the first of these names, and a broker alone has none of them
+    # among its listeners.
+    controllers = config.controller_listener_names[:1]
+    for name in controllers:
         protocol = config.listener_protocols.get(name, "PLAINTEXT")
         _expect(
-            protocol == "PLAINTEXT",
+            protocol in SERVED_PROTOCOLS,
             f"controller.listener.names: listener {name} asks for {protocol}, which is not served yet: "
-            "PLAINTEXT is the one protocol of this release",
+            f"{served}",
         )
+    connecting = [*controllers, config.inter_broker_listener_name] if config.is_broker else controllers
+    check_tls(config, [endpoint.listener for endpoint in config.listeners], connecting)
     _expect(
         not config.text("authorizer.class.name"),
         "authorizer.class.name is set, but authorization is not served yet: everything would be allowed",

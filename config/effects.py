@@ -49,6 +49,10 @@ HONOURED: Final = _names(
     socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size
     connections.max.idle.ms max.connections max.connections.per.ip max.connections.per.ip.overrides
     max.connection.creation.rate
+    ssl.keystore.type ssl.keystore.location ssl.keystore.password ssl.keystore.key
+    ssl.keystore.certificate.chain ssl.key.password ssl.truststore.type ssl.truststore.location
+    ssl.truststore.password ssl.truststore.certificates ssl.client.auth ssl.enabled.protocols
+    ssl.cipher.suites ssl.endpoint.identification.algorithm ssl.principal.mapping.rules
     request.timeout.ms fetch.max.bytes max.incremental.fetch.session.cache.slots
     max.request.partition.size.limit
     config.providers

@@ -37,6 +37,19 @@ LARGE_RECEIVE_BYTES: Final = 4 * MIB
 """The kernel's receive buffer of a connection that has brought large frames, where net.core.rmem_max
 allows it."""
 
+TLS_HANDSHAKE_MS: Final = 30_000
+"""A connection over TLS whose handshake is not complete by then is closed."""
+
+TLS_HANDSHAKE_BYTES: Final = 256 * KIB
+"""And one whose peer has sent more than this by then; certificates take some kilobytes."""
+
+TLS_PART_BYTES: Final = 64 * KIB
+"""The bytes that are encrypted before the socket has to take them, and those of records that are read at
+once: a session keeps memory for so much."""
+
+TLS_UNSENT_BYTES: Final = 256 * KIB
+"""A peer that makes its TLS session answer so much by itself, and does not read it, is given up."""
+
 LARGE_RECEIVE_LEAST_BYTES: Final = 1 * MIB
 """If the machine allows less than this, the kernel's own sizing is better, and it is left alone."""
 

@@ -20,6 +20,7 @@ In reading order:
 * `sockets`         a channel on a real non-blocking socket of the loop
 * `socket_options`  what is set for the socket of an accepted connection
 * `acceptor`        a listening socket
+* `tls/`            connections over TLS: a filter between socket and connection, and a channel that uses it
 * `socket_network`  the real side of `Network`: listeners and outgoing connections of this machine
 
 `broker.server` puts it together with a service (`broker.dispatch`); handlers import nothing of it.

@@ -48,7 +48,7 @@ from config.limits import (
 from config.ports import Clock, Timer, Timers
 from protocol.errors import EndsProcess
 from protocol.serving.pending import CloseConnection
-from protocol.serving.session import Session
+from protocol.serving.session import Principal, Session
 
 # The bits of `Connection.holds`, each a reason for which no further request may begin.
 
@@ -68,6 +68,9 @@ CLOSED: Final = 64
 """The connection is closed."""
 FINISHED: Final = 128
 """The peer has sent its last byte, and some of its requests are still being answered."""
+
+_TLS_HANDSHAKE: Final = 0x1603
+"""How the first record of TLS begins: its kind, and the older half of its version."""
 
 _TURN_NS: Final = TURN_MS * 1_000_000
 _read_size: Final = Struct(">i").unpack_from
@@ -233,6 +236,17 @@ class Connection:
             elif is_open and count > SMALL_FRAME_BYTES:
                 self._large = awaited
         self._flush()
+
+    def secured(self, principal: Principal) -> None:
+        """Notes who the peer is, as its certificate says."""
+        self.session.principal = principal
+
+    def refused(self, reason: str) -> None:
+        """Ends the connection because of what the peer has sent, and has that counted and told."""
+        if not self.holds & CLOSED:
+            self.now_ns = self._clock.monotonic_ns()
+            self._service.malformed(self, reason)
+            self.close(reason)
 
     def peer_gone(self, reason: str) -> None:
         """Ends the connection because the peer will take no answer: pending answers are cancelled and no
@@ -506,6 +520,11 @@ class Connection:
         reason = (
             f"a frame of {size} bytes, allowed are 0 to {self.max_frame_bytes} (socket.request.max.bytes)"
         )
+        if size >> 16 == _TLS_HANDSHAKE:
+            reason = (
+                f"the first bytes are {size.to_bytes(4).hex(' ')}, a TLS handshake, and the listener speaks "
+                f"{self.session.security_protocol} (a client with security.protocol=SSL or SASL_SSL?)"
+            )
         self._service.malformed(self, reason)
         self.close(reason)
 

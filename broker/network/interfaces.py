@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from broker.network.response_pieces import Piece
+from config.tls_settings import TlsSettings
+from protocol.serving.session import Principal
 
 if TYPE_CHECKING:
     from broker.network.cold_reads import ColdReads
@@ -126,6 +128,14 @@ class ChannelUser(Protocol):
     def output_drained(self) -> None: ...
     def peer_gone(self, reason: str) -> None: ...
     def peer_finished(self) -> None: ...
+    def secured(self, principal: Principal) -> None:
+        """The peer has shown in its TLS handshake who it is."""
+        ...
+
+    def refused(self, reason: str) -> None:
+        """What the peer sends is no TLS, or none that is accepted. The connection ends with that."""
+        ...
+
     def failed(self) -> None:
         """Called from an `except` clause for an exception of ours. Raises it again where the node depends on
         the connection."""
@@ -186,7 +196,8 @@ class Channel(Wire, Protocol):
 class ListenerSettings(msgspec.Struct, frozen=True):
     """The settings of one listener. A buffer size below 1 leaves the choice to the kernel.
 
-    send_buffer_bytes: None where the user has set nothing, and the network may choose.
+    send_buffer_bytes: None where the user has set nothing, and the network may choose. tls: None for a
+    security protocol without TLS.
     """
 
     name: str
@@ -196,6 +207,7 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     send_buffer_bytes: int | None = None
     receive_buffer_bytes: int = -1
     security_protocol: str = "PLAINTEXT"
+    tls: TlsSettings | None = None
 
 
 class Listener(Protocol):
@@ -250,7 +262,7 @@ class Network(Protocol):
         on_accept: Callable[[Channel, int], None],
         on_closed: Callable[[Channel], None],
     ) -> Listener:
-        """Binds an address. Raises OSError.
+        """Binds an address. Raises OSError, also for a key store or trust store that cannot be used.
 
         on_accept: gets each new channel and its peer's port, and has to call `begin`. on_closed: gets the
         channel when it has ended.
@@ -266,9 +278,16 @@ class Network(Protocol):
         traffic: Traffic,
         done: Callable[[Channel | OSError], None],
         on_closed: Callable[[Channel], None],
+        tls: TlsSettings | None = None,
     ) -> ConnectAttempt:
         """Connects to the first address of the host that answers. `done` gets the channel, or why there is
-        none, in a later turn of the loop; on_closed gets the channel when it has ended."""
+        none, in a later turn of the loop; on_closed gets the channel when it has ended. With `tls` the
+        handshake is part of that."""
+        ...
+
+    def prepare(self, tls: TlsSettings) -> None:
+        """Opens the stores that `connect` with these settings uses. Raises OSError for one that cannot be
+        used."""
         ...
 
     def host_name(self) -> str:

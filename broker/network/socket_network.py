@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +21,12 @@ from broker.network.interfaces import Channel, ListenerSettings, Traffic
 from broker.network.limits import ConnectionLimits, plain_host
 from broker.network.output import Transport, plain
 from broker.network.sockets import SocketChannel
-from config.limits import LARGE_RECEIVE_BYTES, LARGE_RECEIVE_LEAST_BYTES
+from broker.network.tls.channel import TlsChannel
+from broker.network.tls.filter import TlsFilter, told
+from broker.network.tls.sides import ConnectingSide, ListeningSide
+from config.limits import LARGE_RECEIVE_BYTES, LARGE_RECEIVE_LEAST_BYTES, TLS_PART_BYTES
 from config.ports import Clock, Timers
+from config.tls_settings import TlsSettings
 
 RMEM_MAX: Final = Path("/proc/sys/net/core/rmem_max")
 """The largest receive buffer that a process may ask the kernel for, in bytes (sysctl net.core.rmem_max)."""
@@ -49,6 +55,9 @@ class SocketNetwork:
         self._timers = timers
         self._make_transport = make_transport or (lambda sock, _: plain(sock))
         self._large_receive_bytes = large_receive_bytes()
+        self._connecting_sides: dict[TlsSettings, ConnectingSide] = {}
+        self._records = memoryview(bytearray(TLS_PART_BYTES))
+        """Where the records of any connection over TLS arrive; nothing stays in it."""
         self.disconnects = Disconnects(loop)
 
     def listen(
@@ -61,6 +70,8 @@ class SocketNetwork:
     ) -> Acceptor:
         """Implements `interfaces.Network`."""
 
+        large_receive_bytes = 0 if settings.receive_buffer_bytes > 0 else self._large_receive_bytes
+
         def take(sock: socket.socket, host: str, port: int) -> None:
             channel = SocketChannel(
                 sock,
@@ -71,14 +82,49 @@ class SocketNetwork:
                 traffic=acceptor.traffic,
                 on_closed=on_closed,
                 cold=self.cold,
-                large_receive_bytes=0 if settings.receive_buffer_bytes > 0 else self._large_receive_bytes,
+                large_receive_bytes=large_receive_bytes,
             )
             on_accept(channel, port)
 
+        def take_encrypted(side: ListeningSide, sock: socket.socket, host: str, port: int) -> None:
+            channel = TlsChannel(
+                sock,
+                host,
+                side.secure(sock),
+                loop=self._loop,
+                disconnects=self.disconnects,
+                traffic=acceptor.traffic,
+                on_closed=on_closed,
+                cold=self.cold,
+                large_receive_bytes=large_receive_bytes,
+                principal_of=side.principal_of,
+                clock=self._clock,
+                timers=self._timers,
+            )
+            on_accept(channel, port)
+
+        on_socket = take
+        if settings.tls is not None:
+            on_socket = partial(take_encrypted, self._listening_side(settings, settings.tls))
         acceptor = Acceptor(
-            settings, loop=self._loop, limits=limits, clock=self._clock, timers=self._timers, on_accept=take
+            settings,
+            loop=self._loop,
+            limits=limits,
+            clock=self._clock,
+            timers=self._timers,
+            on_accept=on_socket,
         )
         return acceptor
+
+    def _listening_side(self, settings: ListenerSettings, tls: TlsSettings) -> ListeningSide:
+        return ListeningSide(tls, self._records, names_clients=settings.security_protocol == "SSL")
+
+    def _connecting_side(self, tls: TlsSettings) -> ConnectingSide:
+        """The side with these settings, which is made once."""
+        side = self._connecting_sides.get(tls)
+        if side is None:
+            side = self._connecting_sides[tls] = ConnectingSide(tls, self._records)
+        return side
 
     def connect(
         self,
@@ -89,28 +135,71 @@ class SocketNetwork:
         traffic: Traffic,
         done: Callable[[Channel | OSError], None],
         on_closed: Callable[[Channel], None],
+        tls: TlsSettings | None = None,
     ) -> asyncio.Task[None]:
         """Implements `interfaces.Network`."""
 
         async def attempt() -> None:
+            secured: TlsFilter | None = None
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
                     sock = await self._open_socket(host, port)
+                    if tls is not None:
+                        secured = await self._secure(sock, host, tls)
             except (OSError, TimeoutError) as error:
                 done(error if error.args else OSError("no answer in time"))
                 return
-            channel = SocketChannel(
-                sock,
-                host,
-                plain(sock),
-                loop=self._loop,
-                disconnects=self.disconnects,
-                traffic=traffic,
-                on_closed=on_closed,
-            )
+            channel: SocketChannel
+            if secured is None:
+                channel = SocketChannel(
+                    sock,
+                    host,
+                    plain(sock),
+                    loop=self._loop,
+                    disconnects=self.disconnects,
+                    traffic=traffic,
+                    on_closed=on_closed,
+                )
+            else:
+                channel = TlsChannel(
+                    sock,
+                    host,
+                    secured,
+                    loop=self._loop,
+                    disconnects=self.disconnects,
+                    traffic=traffic,
+                    on_closed=on_closed,
+                )
             done(channel)
 
         return self._loop.create_task(attempt())
+
+    async def _secure(self, sock: socket.socket, host: str, tls: TlsSettings) -> TlsFilter:
+        """Does the handshake of a connection that was made here. The socket is closed if that fails."""
+        try:
+            secured = self._connecting_side(tls).secure(sock, host)
+            while not secured.shake_hands():
+                await self._until_readable(sock)
+        except ssl.SSLError as error:
+            sock.close()
+            raise OSError(told(error)) from None
+        except BaseException:
+            sock.close()
+            raise
+        return secured
+
+    async def _until_readable(self, sock: socket.socket) -> None:
+        readable: asyncio.Future[None] = self._loop.create_future()
+
+        def tell() -> None:
+            if not readable.done():
+                readable.set_result(None)
+
+        self._loop.add_reader(sock.fileno(), tell)
+        try:
+            await readable
+        finally:
+            self._loop.remove_reader(sock.fileno())
 
     async def _open_socket(self, host: str, port: int) -> socket.socket:
         """Connects a socket to the first of the host's addresses that answers."""
@@ -134,6 +223,10 @@ class SocketNetwork:
             else:
                 return sock
         raise failure
+
+    def prepare(self, tls: TlsSettings) -> None:
+        """Implements `interfaces.Network`."""
+        self._connecting_side(tls)
 
     def host_name(self) -> str:
         """Implements `interfaces.Network`."""

@@ -40,7 +40,7 @@ def make_fetchers(
     return ReplicaFetcherManager(
         surroundings,
         fetchers_per_leader=config.integer("num.replica.fetchers"),
-        connect=partial(connect, shared),
+        connect=partial(connect, shared, listener),
         endpoint=endpoint,
     )
 

@@ -14,6 +14,7 @@ from broker.controller_channel.peer.tcp import TcpPeer
 from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.network.interfaces import Service
 from broker.server.shared_server import SharedServer
+from config.tls_settings import tls_settings
 from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.log import NO_LEADER
 from controller.metadata.log_opening import open_replica, raft_config
@@ -21,7 +22,7 @@ from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.raft.identity import Address
 from protocol.serving.handler_table import HandlerTable
 
-__all__ = ["LeaderChannels", "connect", "open_metadata_log", "quorum_channel"]
+__all__ = ["LeaderChannels", "connect", "connect_to_controller", "open_metadata_log", "quorum_channel"]
 
 
 def open_metadata_log(shared: SharedServer, endpoints: Mapping[str, BrokerEndpoint]) -> ReplicatedMetadataLog:
@@ -49,12 +50,17 @@ def open_metadata_log(shared: SharedServer, endpoints: Mapping[str, BrokerEndpoi
 
 def quorum_channel(shared: SharedServer, host: str, port: int) -> TcpPeer:
     """A channel to another replica of the metadata log."""
-    return connect(shared, host, port, client_id=f"raft-client-{shared.node_id}")
+    return connect_to_controller(shared, host, port, client_id=f"raft-client-{shared.node_id}")
 
 
-def connect(shared: SharedServer, host: str, port: int, client_id: str) -> TcpPeer:
-    """A channel to another node. It reports a failed connection at once, because the caller can ask another
-    node."""
+def connect_to_controller(shared: SharedServer, host: str, port: int, client_id: str) -> TcpPeer:
+    """`connect` to the listener of a controller: the first of controller.listener.names."""
+    return connect(shared, shared.config.controller_listener_names[0], host, port, client_id)
+
+
+def connect(shared: SharedServer, listener: str, host: str, port: int, client_id: str) -> TcpPeer:
+    """A channel to the listener of that name of another node, by its security protocol. It reports a failed
+    connection at once, because the caller can ask another node."""
     return TcpPeer(
         host,
         port,
@@ -64,6 +70,7 @@ def connect(shared: SharedServer, host: str, port: int, client_id: str) -> TcpPe
         memory=shared.memory,
         client_id=client_id,
         is_patient=False,
+        tls=tls_settings(shared.config, listener),
     )
 
 
@@ -110,7 +117,7 @@ class LeaderChannels:
         peer = LeaderPeer(
             here,
             self._leader_elsewhere,
-            partial(connect, shared, client_id=client_id),
+            partial(connect_to_controller, shared, client_id=client_id),
             shared.timers,
             may_lead=shared.config.is_controller,
         )

@@ -21,6 +21,7 @@ from broker.security.authorizer import AllowAll
 from config.broker_config import BrokerConfig
 from config.limits import RESERVED_DESCRIPTORS
 from config.listeners import Endpoint as ListenerEndpoint
+from config.tls_settings import tls_settings
 from controller.metadata.image.brokers import BrokerEndpoint
 from protocol.serving.authorization import Authorizer
 from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
@@ -154,6 +155,17 @@ class SharedServer:
             for each in listeners
         }
 
+    def prepare_to_connect(self) -> None:
+        """Opens the stores that connections to other nodes use, so that a bad one stops the start. Raises
+        OSError."""
+        config = self.config
+        names = [*config.controller_listener_names[:1]]
+        names += [config.inter_broker_listener_name] if config.is_broker else []
+        for name in names:
+            tls = tls_settings(config, name)
+            if tls is not None:
+                self.surroundings.network.prepare(tls)
+
     def advertised(
         self, listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Listener]
     ) -> dict[str, BrokerEndpoint]:
@@ -185,6 +197,7 @@ def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> Liste
         send_buffer_bytes=_if_set(config, "socket.send.buffer.bytes"),
         receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes") or -1,
         security_protocol=endpoint.security_protocol,
+        tls=tls_settings(config, endpoint.listener),
     )
 
 

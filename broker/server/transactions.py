@@ -150,7 +150,7 @@ class NodeAddresses:
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def connect(self, host: str, port: int) -> ClosableChannel:
-        return connect(self._shared, host, port, self._client_id)
+        return connect(self._shared, self._listener, host, port, self._client_id)
 
     def here(self) -> ClosableChannel:
         shared = self._shared

@@ -11,6 +11,7 @@ from broker.network.limits import ConnectionLimits
 from broker.simulation.cluster.event_loop import EventLoop
 from broker.simulation.cluster.memory_network import MemoryNetwork
 from broker.simulation.cluster.surroundings import Machine
+from protocol.serving.session import Principal
 from storage.memory_files import lose_all
 
 ADDRESS = ("here", 9092)
@@ -48,6 +49,8 @@ class User:
     def output_full(self) -> None: ...
     def output_drained(self) -> None: ...
     def failed(self) -> None: ...
+    def secured(self, principal: Principal) -> None: ...
+    def refused(self, reason: str) -> None: ...
 
 
 class TwoMachines:

@@ -15,6 +15,7 @@ from broker.network.interfaces import Wire
 from broker.network.memory import RequestMemory
 from config.limits import MIB
 from config.ports import Clock
+from protocol.serving.session import Principal
 
 __all__ = ["BrokenReply", "ReplyConnection"]
 
@@ -97,6 +98,12 @@ class ReplyConnection:
 
     def output_drained(self) -> None:
         """Does nothing, see `output_full`."""
+
+    def secured(self, principal: Principal) -> None:
+        """Does nothing: this side is the client."""
+
+    def refused(self, reason: str) -> None:
+        self.close(reason)
 
     def peer_gone(self, reason: str) -> None:
         self.close(reason)

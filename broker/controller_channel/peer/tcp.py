@@ -30,6 +30,7 @@ from broker.controller_channel.peer.replies import BrokenReply, ReplyConnection
 from broker.network.interfaces import Channel, ConnectAttempt, Network, Traffic
 from broker.network.memory import RequestMemory
 from config.ports import Clock, Timers
+from config.tls_settings import TlsSettings
 from protocol.codec.message import Message
 from protocol.errors import EncodeError, ErrorCode, ProtocolError
 from protocol.framing import decode_response, encode_request_frame
@@ -64,6 +65,7 @@ class TcpPeer:
     which are valid in its callback.
 
     last_versions: by API key, the highest version that is sent although both sides might know a higher one.
+    tls: None for a listener without TLS.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class TcpPeer:
         client_id: str,
         is_patient: bool = True,
         last_versions: Mapping[int, int] = MappingProxyType({}),
+        tls: TlsSettings | None = None,
     ) -> None:
         self.state = State.IDLE
         self.traffic = Traffic()
@@ -91,6 +94,7 @@ class TcpPeer:
         self._client_id = client_id
         self._is_patient = is_patient
         self._last_versions = last_versions
+        self._tls = tls
         self._sent = Calls(clock, timers, self._no_answer)
         self._unsent = Calls(clock, timers, self._not_sent)
         self._waiting: list[Call] = []
@@ -139,6 +143,7 @@ class TcpPeer:
             traffic=self.traffic,
             done=self._connected,
             on_closed=self._closed,
+            tls=self._tls,
         )
 
     def _connected(self, channel: Channel | OSError) -> None:

@@ -29,6 +29,7 @@ from broker.simulation.cluster.event_loop import EventLoop, HostClock, HostTimer
 from broker.simulation.cluster.links import Links
 from broker.simulation.coverage import Coverage
 from broker.simulation.seeded_random import SeededRandom
+from config.tls_settings import TlsSettings
 
 LEAST_DELAY_NS: Final = 100_000
 MOST_DELAY_NS: Final = 1_000_000
@@ -519,8 +520,9 @@ class HostNetwork:
         traffic: Traffic,
         done: Callable[[Channel | OSError], None],
         on_closed: Callable[[Channel], None],
+        tls: TlsSettings | None = None,
     ) -> Attempt:
-        """See `broker.network.interfaces.Network`."""
+        """See `broker.network.interfaces.Network`. Nothing is encrypted in memory."""
         network = self._network
         channel = self.new_channel(host, traffic, on_closed)
         attempt = Attempt(channel, network.free_port(self.name), self.timers, done)
@@ -544,6 +546,9 @@ class HostNetwork:
             self.answer(attempt, None)
         else:
             listener.knock(attempt)
+
+    def prepare(self, tls: TlsSettings) -> None:
+        """See `broker.network.interfaces.Network`."""
 
     def host_name(self) -> str:
         """See `broker.network.interfaces.Network`."""

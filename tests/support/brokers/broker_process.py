@@ -19,7 +19,7 @@ from typing import Final, Self
 from tests.support.brokers.ports import free_ports
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-READY: Final = re.compile(r"Barnabas is ready: .*?(?P<broker>PLAINTEXT://(?P<address>\S+:\d+))")
+READY: Final = re.compile(r"Barnabas is ready: .*?(?P<broker>(?:PLAINTEXT|SSL)://(?P<address>\S+:\d+))")
 CONTROLLER: Final = re.compile(r"CONTROLLER://(?P<address>\S+:\d+)")
 READY_SECONDS: Final = 90
 

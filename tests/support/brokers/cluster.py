@@ -17,6 +17,7 @@ own, and a test may cut it between any two; clients and tests reach the nodes di
 from __future__ import annotations
 
 import signal
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -121,8 +122,11 @@ class Cluster:
         network: CutNetwork | None = None,
         heap: str = "256m",
         java_flags: tuple[str, ...] = (),
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """heap, java_flags: of the genuine nodes; see `GenuineController`."""
+        """heap, java_flags: of the genuine nodes; see `GenuineController`. tls: how a client's connections
+        to the brokers are secured."""
+        self._tls = tls
         self.folder = folder
         self.network = network
         self.tools = tools
@@ -295,7 +299,9 @@ class Cluster:
             allow_auto_topic_creation=False,
         )
         try:
-            with WireClient(self.nodes[node_id].client_address, timeout_seconds=ANSWER_SECONDS) as client:
+            with WireClient(
+                self.nodes[node_id].client_address, timeout_seconds=ANSWER_SECONDS, tls=self._tls
+            ) as client:
                 return client.ask_for(MetadataResponse, request, METADATA_VERSION)
         except (OSError, ConnectionEnded):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from itertools import count
 from typing import Self, TypeVar
 
@@ -20,9 +21,19 @@ class ConnectionEnded(Exception):
 class WireClient:
     """``ask`` sends one request and waits for its answer; a deadline bounds each wait."""
 
-    def __init__(self, address: str, *, client_id: str | None = "wire", timeout_seconds: float = 90) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        client_id: str | None = "wire",
+        timeout_seconds: float = 90,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host.strip("[]"), int(port)), timeout_seconds)
+        host = host.strip("[]")
+        self.socket = socket.create_connection((host, int(port)), timeout_seconds)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self._client_id = client_id
         self._correlation_ids = count(1)
 

@@ -17,6 +17,7 @@ from broker.network.memory import RequestMemory
 from broker.network.output import Transport
 from broker.network.server import Server, ServerSettings
 from broker.network.socket_network import SocketNetwork
+from config.tls_settings import TlsSettings
 from tests.support.rigs.hand_clock import HandClock, HandTimers
 from tests.support.rigs.sans_io import MIB, ScriptedService, framed
 
@@ -36,7 +37,9 @@ class NetworkRig:
         host: str = "127.0.0.1",
         cold: ColdReads | None = None,
         receive_buffer_bytes: int = -1,
+        tls: TlsSettings | None = None,
     ) -> None:
+        self._tls = tls
         self._receive_buffer_bytes = receive_buffer_bytes
         self._cold = cold
         self._limits = limits
@@ -79,7 +82,12 @@ class NetworkRig:
             settings=self._settings,
         )
         settings = ListenerSettings(
-            "PLAINTEXT", self._host, 0, receive_buffer_bytes=self._receive_buffer_bytes
+            "PLAINTEXT" if self._tls is None else "SSL",
+            self._host,
+            0,
+            receive_buffer_bytes=self._receive_buffer_bytes,
+            security_protocol="PLAINTEXT" if self._tls is None else "SSL",
+            tls=self._tls,
         )
         acceptor = self.server.listen(settings, self.service)
         assert isinstance(acceptor, Acceptor)

@@ -80,7 +80,7 @@ OTHERWISE_HERE: Final = {
     # Kafka meets a number that is no port when it binds.
     ("broker", "listeners", "PLAINTEXT://:99999,CONTROLLER://:9093"): "is not between 0 and 65535",
     ("broker", "listeners", "PLAINTEXT://:-1,CONTROLLER://:9093"): "is not between 0 and 65535",
-    # What asks for security that cannot be given yet is refused.
+    # What asks for security that cannot be given, yet or without a key, is refused.
     ("broker", "authorizer.class.name", "x"): "authorization is not served yet",
     (
         "broker",
@@ -91,12 +91,12 @@ OTHERWISE_HERE: Final = {
         "broker",
         "listener.security.protocol.map",
         "PLAINTEXT:PLAINTEXT,PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
-    ): "not served yet",
+    ): "listener PLAINTEXT asks for TLS and has no key",
     (
         "broker",
         "listeners",
         "PLAINTEXT://127.0.0.1:9092,SSL://[::1]:9092,CONTROLLER://:9093",
-    ): "listener SSL asks for SSL, which is not served yet",
+    ): "listener SSL asks for TLS and has no key",
 }
 """(kind of question, key, value) → what our answer holds where it is meant to differ; "" is no complaint."""
 

@@ -19,7 +19,7 @@ listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 transaction.state.log.min.isr=1
 num.io.threads=8
 zookeeper.connect=user:geheim@host
-ssl.key.password=geheim
+delegation.token.secret.key=geheim
 """
 
 
@@ -40,7 +40,7 @@ def test_every_key_gets_its_verdict(tmp_path: Path) -> None:
     assert list(headings) == ["honoured", "not used yet", "ignored", "unknown"]
     assert "node.id = 1" in headings["honoured"]
     assert "transaction.state.log.min.isr = 1" in headings["honoured"]
-    assert headings["not used yet"] == ["ssl.key.password = [hidden]"]
+    assert headings["not used yet"] == ["delegation.token.secret.key = [hidden]"]
     (threads,) = headings["ignored"]
     assert threads.startswith("num.io.threads = 8  (one event loop")
     assert headings["unknown"] == [f"zookeeper.connect  ({path} line 9)"]

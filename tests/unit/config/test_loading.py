@@ -197,7 +197,7 @@ def test_security_that_cannot_be_given_is_not_promised() -> None:
         "process.roles=broker\nlisteners=PLAINTEXT://:9092\ncontroller.listener.names=CONTROLLER,SPARE\n"
         "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:%s,SPARE:SSL\n"
     )
-    for protocol in ("SSL", "SASL_PLAINTEXT"):
+    for protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
         with pytest.raises(ConfigError, match=f"listener CONTROLLER asks for {protocol}, which is not"):
             loaded(broker_alone % protocol)
     assert loaded(broker_alone % "PLAINTEXT").config.controller_listener_names[0] == "CONTROLLER"

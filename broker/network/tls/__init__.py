@@ -1,0 +1,14 @@
+"""TLS between a socket and its connection: for the listeners of SSL and SASL_SSL, and for connections to
+other nodes. The parts of a connection that is not encrypted know nothing of it.
+
+In reading order:
+
+* `stores`    key stores and trust stores (PEM, PKCS12), opened and checked
+* `contexts`  what OpenSSL is told: keys, trust, versions, cipher suites
+* `filter`    bytes in and out of one TLS session in memory, beside its socket
+* `channel`   `sockets.SocketChannel` with that filter in front of its socket: handshake, reading, the end
+* `sides`     a listener's side, and the side of a node that connects to others
+
+Only `broker.network.socket_network` imports it. Settings come as `config.tls_settings.TlsSettings`; the names
+of clients are read by `broker.security.distinguished_name`.
+"""

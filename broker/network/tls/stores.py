@@ -1,0 +1,176 @@
+"""Key stores and trust stores: files or texts of the config, opened and checked for OpenSSL.
+
+What a file holds is seen in its bytes, because the type that the config names is often wrong: `keytool`
+writes PKCS12 where JKS is said. A PEM store needs nothing; PKCS12 wants the package `cryptography`, which is
+imported when such a store is opened.
+
+OpenSSL reads a private key from a file only. What came out of another store, or out of the config itself, is
+given to it as a file in memory, or where there is none as a file that only this user may read, and that is
+deleted at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from config.limits import MIB
+from config.tls_settings import StoreSettings
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+__all__ = ["KeyPem", "StoreRefused", "as_file", "open_key_store", "open_trust_store"]
+
+_STORE_BYTES: Final = 16 * MIB
+"""More than any store; a larger file is something else."""
+
+_PEM: Final = b"-----BEGIN "
+_DER_SEQUENCE: Final = 0x30
+_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+_KEY: Final = re.compile(rb"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
+
+
+class StoreRefused(OSError):
+    """A store that cannot be used; the text names the config, the file and the reason."""
+
+
+class KeyPem:
+    """A private key and its certificates, the server's own first, as PEM. password: of the key, if it has
+    one."""
+
+    __slots__ = ("password", "pem")
+
+    def __init__(self, pem: bytes, password: str | None) -> None:
+        self.pem = pem
+        self.password = password
+
+
+def open_key_store(store: StoreSettings) -> KeyPem | None:
+    """The key and the certificates of a key store; None if none is configured. Raises StoreRefused."""
+    if store.location is None:
+        if store.key is None or store.certificates is None:
+            return None
+        where, data = "ssl.keystore.key", f"{store.key}\n{store.certificates}\n".encode()
+    else:
+        where, data = f"{store.config}.location={store.location}", _read(store)
+    if not _is_pem(store, where, data):
+        return _key_of_pkcs12(store, where, data)
+    key, certificates = _KEY.search(data), _CERTIFICATE.findall(data)
+    if key is None:
+        raise StoreRefused(f"{where}: there is no private key in it")
+    if not certificates:
+        raise StoreRefused(f"{where}: there is no certificate in it")
+    is_encrypted = b"ENCRYPTED" in key[0]
+    if is_encrypted and store.key_password is None:
+        raise StoreRefused(f"{where}: the private key is encrypted: set ssl.key.password")
+    pem = b"\n".join((key[0], *certificates)) + b"\n"
+    return KeyPem(pem, store.key_password if is_encrypted else None)
+
+
+def open_trust_store(store: StoreSettings) -> str | None:
+    """The certificates of a trust store as PEM; None if none is configured. Raises StoreRefused."""
+    if store.location is None:
+        if store.certificates is None:
+            return None
+        where, data = "ssl.truststore.certificates", store.certificates.encode()
+    else:
+        where, data = f"{store.config}.location={store.location}", _read(store)
+    if not _is_pem(store, where, data):
+        return _certificates_of_pkcs12(store, where, data)
+    certificates = _CERTIFICATE.findall(data)
+    if not certificates:
+        raise StoreRefused(f"{where}: there is no certificate in it")
+    return b"\n".join(certificates).decode("ascii", "replace") + "\n"
+
+
+def _read(store: StoreSettings) -> bytes:
+    path = Path(store.location or "")
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_STORE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise StoreRefused(f"{store.config}.location={path} cannot be read: {reason}") from None
+    if len(data) > _STORE_BYTES:
+        raise StoreRefused(f"{store.config}.location={path} has more than {_STORE_BYTES} bytes: no store")
+    return data
+
+
+def _is_pem(store: StoreSettings, where: str, data: bytes) -> bool:
+    """Whether the store is PEM, as its type and its bytes say; they must not contradict each other."""
+    looks_like_pem = _PEM in data
+    if store.type == "PEM":
+        if not looks_like_pem:
+            raise StoreRefused(f"{where}: it is no PEM file, and {store.config}.type says PEM")
+        return True
+    if looks_like_pem and data[0] != _DER_SEQUENCE:
+        raise StoreRefused(f"{where}: it is a PEM file: set {store.config}.type=PEM")
+    if not data or data[0] != _DER_SEQUENCE:
+        raise StoreRefused(f"{where}: it is neither PKCS12 nor PEM, judging by its first bytes")
+    return False
+
+
+# PKCS12
+
+
+def _key_of_pkcs12(store: StoreSettings, where: str, data: bytes) -> KeyPem:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    found = _pkcs12(store, where, data)
+    if found.key is None or found.cert is None:
+        raise StoreRefused(f"{where}: there is no private key in it")
+    chain = [found.cert.certificate]
+    others = [each.certificate for each in found.additional_certs]
+    while issuers := [each for each in others if each.subject == chain[-1].issuer and each not in chain]:
+        chain.append(issuers[0])
+    key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return KeyPem(key + b"".join(each.public_bytes(Encoding.PEM) for each in chain), None)
+
+
+def _certificates_of_pkcs12(store: StoreSettings, where: str, data: bytes) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    found = _pkcs12(store, where, data)
+    bags = found.additional_certs if found.cert is None else [found.cert, *found.additional_certs]
+    if not bags:
+        raise StoreRefused(f"{where}: there is no certificate in it")
+    return b"".join(each.certificate.public_bytes(Encoding.PEM) for each in bags).decode()
+
+
+def _pkcs12(store: StoreSettings, where: str, data: bytes) -> PKCS12KeyAndCertificates:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+    password = None if store.password is None else store.password.encode()
+    try:
+        return load_pkcs12(data, password)
+    except ValueError:
+        reason = "is not set" if password is None else "is wrong, or the file is damaged"
+        raise StoreRefused(f"{where}: cannot be opened: {store.config}.password {reason}") from None
+    except Exception as problem:  # what the library does not know is told by more than one class
+        raise StoreRefused(f"{where}: cannot be opened: {type(problem).__name__}: {problem}") from None
+
+
+@contextmanager
+def as_file(data: bytes) -> Iterator[str]:
+    """The path of a file with these bytes, which nobody else may read and which is gone afterwards."""
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        descriptor = os.memfd_create("barnabas-key")
+        path = f"/proc/self/fd/{descriptor}"
+    else:
+        import tempfile  # the import takes 2 ms, and few machines need it
+
+        descriptor, path = tempfile.mkstemp()
+    try:
+        with open(descriptor, "wb", closefd=False) as stream:
+            stream.write(data)
+        yield path
+    finally:
+        if not path.startswith("/proc/"):
+            with suppress(OSError):
+                os.unlink(path)
+        os.close(descriptor)

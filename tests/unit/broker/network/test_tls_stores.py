@@ -1,0 +1,231 @@
+"""Key stores and trust stores: the kinds that are read, and the sentence for each that cannot be used."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.network.tls.contexts import client_context, server_context
+from broker.network.tls.stores import StoreRefused, open_key_store, open_trust_store
+from config.broker_config import BrokerConfig
+from config.errors import ConfigError
+from config.setting import Setting, Source
+from config.tls_settings import StoreSettings, TlsSettings, check_tls, tls_settings
+from tests.support.brokers.certificates import Authority, authority
+from tests.support.rigs.tls_rig import tls_of
+
+
+def key_store(folder: Path, location: str, kind: str = "PEM", **more: Any) -> TlsSettings:
+    return tls_of(folder, key_store=StoreSettings("ssl.keystore", kind, location, **more))
+
+
+def settings_of(**given: str) -> BrokerConfig:
+    texts = {
+        "listeners": "SSL://:9094,CONTROLLER://:9093",
+        "listener.security.protocol.map": "SSL:SSL,SASL:SASL_SSL,CONTROLLER:PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.truststore.type": "PEM",
+        "ssl.keystore.location": "/keys/server.pem",
+        **{name.replace("_", "."): text for name, text in given.items()},
+    }
+    return BrokerConfig({name: Setting(name, text, Source.FILE, "") for name, text in texts.items()})
+
+
+def found(listener: str = "SSL", **given: str) -> TlsSettings:
+    settings = tls_settings(settings_of(**given), listener)
+    assert settings is not None
+    return settings
+
+
+def test_pem_with_and_without_a_password(tmp_path: Path) -> None:
+    identity = authority().issue("broker")
+    plain = identity.write_pem(tmp_path / "plain.pem")
+    locked = identity.write_pem(tmp_path / "locked.pem", "geheim")
+    server_context(key_store(tmp_path, plain))
+    server_context(key_store(tmp_path, locked, key_password="geheim"))
+    server_context(
+        key_store(
+            tmp_path,
+            None,  # type: ignore[arg-type]
+            key=identity.key_pem("geheim"),
+            certificates=identity.certificate_pem,
+            key_password="geheim",
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
+def test_pkcs12_whatever_its_type_says(tmp_path: Path, kind: str) -> None:
+    path = (
+        authority().issue("broker").write_pkcs12(tmp_path / "server.p12", "geheim", [authority().certificate])
+    )
+    settings = key_store(tmp_path, path, kind, password="geheim")
+    opened = open_key_store(settings.key_store)
+    assert opened is not None
+    assert opened.pem.count(b"BEGIN CERTIFICATE") == 2
+    server_context(settings)
+
+
+def test_a_trust_store_of_keytool(tmp_path: Path) -> None:
+    authority().write_certificate(tmp_path / "ca.pem")
+    made = subprocess.run(
+        ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(tmp_path / "ca.pem"),
+         "-keystore", str(tmp_path / "trust.jks"), "-storepass", "geheim"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stdout + made.stderr
+    store = StoreSettings("ssl.truststore", "JKS", str(tmp_path / "trust.jks"), "geheim")
+    assert open_trust_store(store) == authority().certificate_pem
+    client_context(tls_of(tmp_path, trust_store=store))
+
+
+def stores_that_cannot_be_used(folder: Path) -> dict[str, TlsSettings]:
+    identity, another = authority().issue("broker"), authority().issue("another")
+    (folder / "empty").write_bytes(b"")
+    (folder / "certificate.pem").write_text(identity.certificate_pem)
+    (folder / "key.pem").write_text(identity.key_pem())
+    (folder / "mixed.pem").write_text(another.key_pem() + identity.certificate_pem)
+    (folder / "broken.pem").write_text(identity.key_pem()[:100] + "\n" + identity.certificate_pem)
+    (folder / "damaged.pem").write_text(identity.key_pem() + identity.certificate_pem.replace("M", "N", 20))
+    identity.write_pem(folder / "good.pem")
+    identity.write_pem(folder / "locked.pem", "geheim")
+    identity.write_pkcs12(folder / "good.p12", "geheim")
+    (folder / "cut.p12").write_bytes((folder / "good.p12").read_bytes()[:-50])
+
+    def at(name: str, kind: str = "PEM", **more: Any) -> TlsSettings:
+        return key_store(folder, str(folder / name), kind, **more)
+
+    return {
+        "nowhere.pem cannot be read: No such file or directory": at("nowhere.pem"),
+        f"{folder} cannot be read: Is a directory": at(""),
+        "empty: it is no PEM file, and ssl.keystore.type says PEM": at("empty"),
+        "empty: it is neither PKCS12 nor PEM": at("empty", "PKCS12"),
+        "certificate.pem: there is no private key in it": at("certificate.pem"),
+        "key.pem: there is no certificate in it": at("key.pem"),
+        "mixed.pem: the private key does not belong to the first certificate": at("mixed.pem"),
+        "broken.pem: there is no private key in it": at("broken.pem"),
+        "damaged.pem: key or certificates cannot be used": at("damaged.pem"),
+        "locked.pem: the private key is encrypted: set ssl.key.password": at("locked.pem"),
+        "locked.pem: the private key cannot be decrypted: ssl.key.password is wrong": at(
+            "locked.pem", key_password="g-e-r-a-t-e-n"
+        ),
+        "good.pem: it is a PEM file: set ssl.keystore.type=PEM": at("good.pem", "JKS"),
+        "good.p12: it is no PEM file": at("good.p12"),
+        "good.p12: cannot be opened: ssl.keystore.password is not set": at("good.p12", "PKCS12"),
+        "good.p12: cannot be opened: ssl.keystore.password is wrong": at(
+            "good.p12", "PKCS12", password="g-e-r-a-t-e-n"
+        ),
+        "cut.p12: cannot be opened": at("cut.p12", "PKCS12", password="geheim"),
+    }
+
+
+def test_stores_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    for sentence, settings in stores_that_cannot_be_used(tmp_path).items():
+        with pytest.raises(StoreRefused) as refused:
+            server_context(settings)
+        assert sentence in str(refused.value)
+        assert str(tmp_path) in str(refused.value)
+        assert "g-e-r" not in str(refused.value)
+        assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "nonsense", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"]
+)
+def test_trust_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "bad.pem").write_text(content)
+    store = StoreSettings("ssl.truststore", "PEM", str(tmp_path / "bad.pem"))
+    for make, asked in ((client_context, "none"), (server_context, "required")):
+        with pytest.raises(StoreRefused, match=r"ssl.truststore.location=.*bad.pem: "):
+            make(tls_of(tmp_path, trust_store=store, client_auth=asked))
+
+
+def test_secrets_are_in_no_representation() -> None:
+    settings = found(
+        ssl_key_password="geheim", ssl_keystore_location="", ssl_keystore_key="geheim",
+        ssl_keystore_certificate_chain="geheim", ssl_truststore_certificates="geheim",
+    )  # fmt: skip
+    assert settings.key_store.key == "geheim"
+    assert "geheim" not in repr(settings)
+
+
+def test_a_certificate_that_is_trusted_by_itself(tmp_path: Path) -> None:
+    """As in Java: one in the trust store need not be an authority's."""
+    stranger = Authority("stranger").issue("broker")
+    (tmp_path / "pinned.pem").write_text(stranger.certificate_pem)
+    store = StoreSettings("ssl.truststore", "PEM", str(tmp_path / "pinned.pem"))
+    context = client_context(tls_of(tmp_path, trust_store=store))
+    assert context.verify_flags & ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
+# What the configs say
+
+
+def test_each_listener_has_its_own() -> None:
+    given = {"listener.name.ssl.ssl.client.auth": "required", "ssl.client.auth": "requested"}
+    assert found(**given).client_auth == "required"
+    assert found("SASL", **given).client_auth == "none"
+    assert found("SASL", **{"listener.name.sasl.ssl.client.auth": "required"}).client_auth == "required"
+    assert tls_settings(settings_of(), "CONTROLLER") is None
+    assert found().checks_host
+    assert not found(ssl_endpoint_identification_algorithm="").checks_host
+
+
+@pytest.mark.parametrize(
+    ("given", "versions"),
+    [
+        ({}, ("TLSv1.2", "TLSv1.3")),
+        ({"ssl_enabled_protocols": "TLSv1.3"}, ("TLSv1.3",)),
+        ({"ssl_enabled_protocols": "TLSv1.2,TLSv1.1,TLSv1"}, ("TLSv1.2",)),
+        ({"ssl_cipher_suites": "TLS_AES_256_GCM_SHA384"}, ("TLSv1.3",)),
+        ({"ssl_cipher_suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}, ("TLSv1.2",)),
+        (
+            {"ssl_cipher_suites": "TLS_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"},
+            ("TLSv1.2", "TLSv1.3"),
+        ),
+    ],
+)
+def test_versions(given: dict[str, str], versions: tuple[str, ...]) -> None:
+    assert found(**given).versions == versions
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"ssl_enabled_protocols": "TLSv1.1"}, "names no version that is served: use TLSv1.2, TLSv1.3"),
+        ({"ssl_enabled_protocols": "TLSv9"}, "TLSv9 is not served"),
+        ({"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"}, "only the first, the first two or all three"),
+        (
+            {"ssl_enabled_protocols": "TLSv1.2", "ssl_cipher_suites": "TLS_AES_256_GCM_SHA384"},
+            "names no cipher suite of a version",
+        ),
+        ({"ssl_keystore_type": "BKS"}, "ssl.keystore.type: BKS is not served: use JKS, PKCS12, PEM"),
+        ({"ssl_keystore_key": "x"}, "leave one of the two out"),
+        ({"ssl_keystore_type": "JKS", "ssl_keystore_key": "x"}, "ssl.keystore.type must be PEM, and is JKS"),
+        ({"ssl_keystore_location": "", "ssl_keystore_key": "x"}, "need each other"),
+        ({"ssl_keystore_password": "x"}, "the password of a key is ssl.key.password"),
+        ({"ssl_endpoint_identification_algorithm": "ldaps"}, "use https, or leave it empty"),
+        ({"ssl_principal_mapping_rules": "x"}, "Invalid rule: x"),
+        (
+            {"ssl_keystore_location": ""},
+            "listener SSL asks for TLS and has no key: set ssl.keystore.location",
+        ),
+    ],
+)
+def test_configs_that_cannot_be_used(given: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_tls(settings_of(**given), ["SSL"], [])
+    assert complaint in str(refused.value)
+
+
+def test_cipher_suites_by_the_names_of_iana(tmp_path: Path) -> None:
+    suites = ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384")
+    context = server_context(tls_of(tmp_path, cipher_suites=suites))
+    older = [each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    assert older == ["ECDHE-ECDSA-AES128-GCM-SHA256"]
+    with pytest.raises(StoreRefused, match=r"ssl.cipher.suites: ECDHE-RSA-AES128-SHA is not served"):
+        server_context(tls_of(tmp_path, cipher_suites=("ECDHE-RSA-AES128-SHA",)))
