@@ -15,11 +15,12 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.network.interfaces import ListenerSettings, Traffic
-from broker.network.limits import ConnectionLimits, plain_host
+from broker.network.limits import ConnectionLimits
 from broker.network.socket_options import SocketOptions
 from broker.ports.machine import highest_connection_descriptor
 from config.limits import ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN
 from config.ports import Clock, Timer, Timers
+from protocol.serving.session import plain_host
 
 _log = logging.getLogger("barnabas.network")
 

@@ -163,7 +163,7 @@ class Channel(Wire, Protocol):
 
     @property
     def host(self) -> str:
-        """The peer's address, as `limits.plain_host` writes it."""
+        """The peer's address, as `protocol.serving.session.plain_host` writes it."""
         ...
 
     @property

@@ -13,7 +13,6 @@ must still replicate. Its connections count among those that are open, but take 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from broker.network.creation_rate import CreationRate
@@ -140,15 +139,3 @@ def _rate(before: CreationRate | None, per_second: int) -> CreationRate | None:
     if before is not None and before.per_second == per_second:
         return before
     return None if per_second == UNLIMITED else CreationRate(per_second)
-
-
-def plain_host(text: str) -> str:
-    """An address as Kafka shows it: IPv4 behind IPv6 as IPv4, IPv6 in eight groups without leading zeros."""
-    if ":" not in text:
-        return text
-    address = ip_address(text.partition("%")[0])
-    if not isinstance(address, IPv6Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

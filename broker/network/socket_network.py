@@ -18,7 +18,7 @@ from broker.network.acceptor import Acceptor
 from broker.network.cold_reads import ColdReads
 from broker.network.disconnects import Disconnects
 from broker.network.interfaces import Channel, ListenerSettings, Traffic
-from broker.network.limits import ConnectionLimits, plain_host
+from broker.network.limits import ConnectionLimits
 from broker.network.output import Transport, plain
 from broker.network.sockets import SocketChannel
 from broker.network.tls.channel import TlsChannel
@@ -27,6 +27,7 @@ from broker.network.tls.sides import ConnectingSide, ListeningSide
 from config.limits import LARGE_RECEIVE_BYTES, LARGE_RECEIVE_LEAST_BYTES, TLS_PART_BYTES
 from config.ports import Clock, Timers
 from config.tls_settings import TlsSettings
+from protocol.serving.session import plain_host
 
 RMEM_MAX: Final = Path("/proc/sys/net/core/rmem_max")
 """The largest receive buffer that a process may ask the kernel for, in bytes (sysctl net.core.rmem_max)."""

@@ -15,8 +15,8 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-from broker.network.limits import plain_host
 from config.limits import KIB
+from protocol.serving.session import plain_host
 
 __all__ = ["SHORT_SEND_BUFFER_BYTES", "SocketOptions"]
 

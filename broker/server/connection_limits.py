@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final
 
-from broker.network.limits import UNLIMITED, ConnectionLimits, plain_host
+from broker.network.limits import UNLIMITED, ConnectionLimits
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
+from protocol.serving.session import plain_host
 
 __all__ = ["change_limits", "controller_limits", "is_address", "limits_of_addresses"]
 

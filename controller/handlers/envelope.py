@@ -42,7 +42,7 @@ from protocol.serving.error_counts import error_counter
 from protocol.serving.handler_table import ServedApi
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
-from protocol.serving.session import Principal, Session
+from protocol.serving.session import Principal, Session, plain_host
 from protocol.serving.turns import Turns, in_turns, longest_array
 
 PRINCIPAL_VERSION: Final = 0
@@ -164,7 +164,7 @@ def _principal(data: bytes | None) -> Principal:
 
 def _host(address: bytes) -> str:
     try:
-        return str(ip_address(address))
+        return plain_host(str(ip_address(address)))
     except ValueError:
         raise _Refused(ErrorCode.INVALID_REQUEST) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address, ip_address
 from typing import Final, TypeAlias
 
 import msgspec
@@ -48,3 +49,15 @@ class Session(msgspec.Struct, gc=False):
     is_in_process: bool = False
     is_authenticated: bool = True
     walked_bytes: WalkedBytes = {}
+
+
+def plain_host(text: str) -> str:
+    """An address as Kafka shows it: IPv4 behind IPv6 as IPv4, IPv6 in eight groups without leading zeros."""
+    if ":" not in text:
+        return text
+    address = ip_address(text.partition("%")[0])
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))

@@ -12,10 +12,11 @@ import pytest
 from broker.network import acceptor as acceptor_module
 from broker.network.acceptor import Acceptor
 from broker.network.interfaces import ListenerSettings
-from broker.network.limits import ConnectionLimits, plain_host
+from broker.network.limits import ConnectionLimits
 from broker.network.server import ServerSettings
 from broker.ports.machine import highest_connection_descriptor
 from config.limits import TURN_REQUESTS
+from protocol.serving.session import plain_host
 from tests.support.rigs.network_rig import NetworkRig
 from tests.support.rigs.sans_io import KIB, MIB, other
 
