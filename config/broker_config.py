@@ -304,6 +304,35 @@ class BrokerConfig:
         return listeners.parse_voters(self.items("controller.quorum.voters"))
 
     @property
+    def has_authorizer(self) -> bool:
+        """Whether what clients do is authorized by access control entries."""
+        return bool(self.text("authorizer.class.name"))
+
+    @property
+    def super_users(self) -> frozenset[str]:
+        """The principals of super.users, as `User:name`. Raises ConfigError for one that is no principal."""
+        found = set()
+        for item in self._of_authorizer("super.users").split(";"):
+            principal = item.strip()
+            if principal and not all(principal.partition(":")):
+                raise ConfigError(
+                    f"super.users: {one_line(principal)} is no principal; write TYPE:NAME, such as "
+                    "User:admin, and a semicolon between two of them"
+                )
+            found.add(principal)
+        return frozenset(found - {""})
+
+    @property
+    def allows_everyone_without_acls(self) -> bool:
+        """The value of allow.everyone.if.no.acl.found: whether a resource without any entry is open to all.
+        Whatever is not `true` means that it is not, as in Kafka."""
+        return self._of_authorizer("allow.everyone.if.no.acl.found").strip().lower() == "true"
+
+    def _of_authorizer(self, name: str) -> str:
+        """The text of a key that the authorizer reads; empty if it is not set."""
+        return self.static[name].text if name in self.static else ""
+
+    @property
     def consumer_group_assignors(self) -> tuple[str, ...]:
         """The names of the assignors that consumer groups may use, the default first. Raises ConfigError for
         one that is not served."""

@@ -1,8 +1,8 @@
 """Relations between broker configs, checked once at the start as Kafka checks them, in its words.
 
 Each function looks at one subject and raises `ConfigError` for the first relation that does not hold. The
-last one is ours: a file that asks for encryption, authentication or authorization is refused as long as the
-broker cannot give it, because an open broker is not what that file means.
+last one is ours: a file that asks for encryption, authentication or an authorizer that the broker cannot give
+is refused, because an open broker is not what that file means.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from typing import Final
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError, InvalidValue, UnmetRequirement
 from config.listeners import SERVED_PROTOCOLS
+from config.setting import one_line
 from config.tls_settings import check_tls
 from config.values import ConfigType, parse_value, split_map
 
 _MIB: Final = 1024 * 1024
+
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""Kafka's authorizer of clusters in KRaft mode, whose decisions are made here too."""
 
 
 def check_relations(config: BrokerConfig) -> None:
@@ -75,10 +79,13 @@ def check_security_served(config: BrokerConfig) -> None:
         )
     connecting = [*controllers, config.inter_broker_listener_name] if config.is_broker else controllers
     check_tls(config, [endpoint.listener for endpoint in config.listeners], connecting)
+    authorizer = config.text("authorizer.class.name")
     _expect(
-        not config.text("authorizer.class.name"),
-        "authorizer.class.name is set, but authorization is not served yet: everything would be allowed",
+        authorizer in ("", STANDARD_AUTHORIZER),
+        f"authorizer.class.name: {one_line(authorizer)} is not served here, because there is no JVM to load "
+        f"it; name {STANDARD_AUTHORIZER}, or leave the config out and everything is allowed to everyone",
     )
+    _ = config.super_users
 
 
 def _check_listeners(config: BrokerConfig) -> None:

@@ -44,6 +44,7 @@ HONOURED: Final = _names(
     unclean.leader.election.enable unclean.leader.election.interval.ms auto.leader.rebalance.enable
     leader.imbalance.check.interval.seconds
 
+    authorizer.class.name
     listeners advertised.listeners listener.security.protocol.map inter.broker.listener.name
     security.inter.broker.protocol socket.request.max.bytes queued.max.request.bytes
     socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size
@@ -106,7 +107,7 @@ HONOURED: Final = _names(
 )
 """The broker configs that have the effect that their documentation says."""
 
-HONOURED_FOR_PLUGINS: Final = _names("config.providers.")
+HONOURED_FOR_PLUGINS: Final = _names("config.providers. super.users allow.everyone.if.no.acl.found")
 
 HONOURED_BY_TOPICS: Final = _names(
     """

@@ -192,6 +192,14 @@ NAMED_PER_REQUEST: Final = 20_000
 records than it may, as Kafka would find when it has made them; here they are refused, with the same answer,
 before they are looked at."""
 
+ACL_MATCHES_PER_REQUEST: Final = 50_000
+"""Access control entries that the answer to one DeleteAcls may list. An entry is listed for each filter that
+means it."""
+
+ACLS_WALKED_PER_REQUEST: Final = 500_000
+"""Access control entries that one DeleteAcls may look at with filters that do not name their resource,
+counted for each such filter: some 200 milliseconds."""
+
 PARTITIONS_PER_CREATE_REQUEST: Final = 10_000
 """Partitions that one CreateTopics or CreatePartitions may ask for (MAX_PARTITIONS_PER_BATCH)."""
 
@@ -350,6 +358,7 @@ def broken_relations() -> list[str]:
         (LONG_WORK_TURN_MS <= TURN_MS, "long work gets no more of a turn than a connection"),
         (LOOKUP_INLINE_MS <= TURN_MS, "a look-up may begin within a turn"),
         (2 * METADATA_RECORDS_PER_REQUEST <= NAMED_PER_REQUEST, "as many records may be asked for as made"),
+        (METADATA_RECORDS_PER_REQUEST <= ACL_MATCHES_PER_REQUEST, "as many entries may be listed as removed"),
         (SLOW_DIRECTORY_MS < SLOW_TURN_MS, "a directory is slow before it makes a turn slow"),
         (SLOW_DIRECTORY_MS < SLOW_DIRECTORY_REST_MS, "a slow directory rests longer than one slow write"),
         (SLOW_DIRECTORY_REST_MS < SLOW_DIRECTORY_LONGEST_REST_MS, "a directory's rest can grow"),

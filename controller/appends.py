@@ -21,13 +21,14 @@ from config.limits import METADATA_RECORDS_PER_REQUEST
 from controller.metadata.metadata_version import TRANSACTIONS_LEVEL
 from protocol.codec.message import Message
 from protocol.metadata_log.cluster import BeginTransactionRecord, ConfigRecord, EndTransactionRecord
+from protocol.metadata_log.security import AccessControlEntryRecord
 from protocol.metadata_log.topics import PartitionRecord
 
 __all__ = ["appends"]
 
 TRANSACTION_NAME: Final = "Large batch"
 RECORD_BYTES: Final = 300
-"""An upper bound of the size of any record, apart from two types whose size is computed."""
+"""An upper bound of the size of any record, apart from the types whose size is computed."""
 
 
 def appends(
@@ -65,4 +66,6 @@ def _estimate(record: Message) -> int:
         return RECORD_BYTES + 3 * (len(record.resource_name) + len(record.name) + len(value))
     if isinstance(record, PartitionRecord):
         return RECORD_BYTES + 64 * len(record.replicas)
+    if isinstance(record, AccessControlEntryRecord):
+        return RECORD_BYTES + 3 * (len(record.resource_name) + len(record.principal) + len(record.host))
     return RECORD_BYTES

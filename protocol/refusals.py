@@ -21,8 +21,10 @@ from protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
+from protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from protocol.messages.list_partition_reassignments import (
@@ -59,6 +61,22 @@ def alter_user_scram_credentials_refused(
     return AlterUserScramCredentialsResponse(
         results=[result(user, error, message) for user in dict.fromkeys(users)]
     )
+
+
+def create_acls_refused(
+    request: CreateAclsRequest, error: ErrorCode, message: str | None
+) -> CreateAclsResponse:
+    """The response with the same error for each entry."""
+    result = CreateAclsResponse.AclCreationResult
+    return CreateAclsResponse(results=[result(error, message) for _ in request.creations])
+
+
+def delete_acls_refused(
+    request: DeleteAclsRequest, error: ErrorCode, message: str | None
+) -> DeleteAclsResponse:
+    """The response with the same error for each filter."""
+    result = DeleteAclsResponse.DeleteAclsFilterResult
+    return DeleteAclsResponse(filter_results=[result(error, message) for _ in request.filters])
 
 
 def create_topics_refused(

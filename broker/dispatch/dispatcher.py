@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import struct
+import sys
 from bisect import bisect_left
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -45,7 +46,7 @@ from protocol.errors import EndsProcess, ErrorCode, ProtocolError
 from protocol.framing import encode_response_frame
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.registry import ApiKey, api, find_api
-from protocol.serving.authorization import Authorizer
+from protocol.serving.authorization import Authorizer, AuthorizerNotReady
 from protocol.serving.handler_table import HandlerTable
 from protocol.serving.pending import NO_ANSWER, CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
@@ -455,6 +456,9 @@ class Dispatcher:
 
     def log_failure(self, connection: Connection, route: Route, context: RequestContext | None) -> None:
         """Logs the exception that is being handled. context: None if the request was not even decoded."""
+        if isinstance(sys.exception(), AuthorizerNotReady):
+            _log.debug("%s from %s came too early", route.name, connection.session.connection_id)
+            return
         self.metrics.failures += 1
         _log.exception(
             "%s version %d from client %r at %s failed; this is our fault",

@@ -4,6 +4,8 @@
 |----------------------------------|----------|------------------------------------|
 | CreateTopics (19)                | 2-7      | KIP-4, KIP-464, KIP-525, KIP-599   |
 | DeleteTopics (20)                | 1-6      | KIP-4, KIP-516, KIP-599            |
+| CreateAcls (30)                  | 1-3      | KIP-140, KIP-290                   |
+| DeleteAcls (31)                  | 1-3      | KIP-140, KIP-290                   |
 | CreatePartitions (37)            | 0-3      | KIP-195, KIP-599                   |
 | ElectLeaders (43)                | 0-2      | KIP-183, KIP-460                   |
 | AlterPartitionReassignments (45) | 0-1      | KIP-455, KIP-860                   |
@@ -40,8 +42,10 @@ from protocol.refusals import (
     alter_client_quotas_refused,
     alter_partition_reassignments_refused,
     alter_user_scram_credentials_refused,
+    create_acls_refused,
     create_partitions_refused,
     create_topics_refused,
+    delete_acls_refused,
     delete_topics_refused,
     elect_leaders_refused,
     list_partition_reassignments_refused,
@@ -57,6 +61,8 @@ FORWARDED: Final[Mapping[ApiKey, Refuse]] = MappingProxyType(
     {
         ApiKey.CREATE_TOPICS: lambda asked, error, _: create_topics_refused(asked, error, error.message),
         ApiKey.DELETE_TOPICS: lambda asked, error, _: delete_topics_refused(asked, error, None),
+        ApiKey.CREATE_ACLS: lambda asked, error, _: create_acls_refused(asked, error, error.message),
+        ApiKey.DELETE_ACLS: lambda asked, error, _: delete_acls_refused(asked, error, error.message),
         ApiKey.CREATE_PARTITIONS: lambda asked, error, _: create_partitions_refused(
             asked, error, error.message
         ),

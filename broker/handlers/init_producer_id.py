@@ -5,9 +5,9 @@ Versions 0-5. 0: an id for an idempotent or a transactional producer; 1: throttl
 flexible; 3: the producer names the id and epoch that it has; 4: PRODUCER_FENCED may come; 5:
 TRANSACTION_ABORTABLE may come. Kafka's version 6 (two-phase commit) is not stable and not served.
 
-An idempotent producer gets a new id with epoch 0 each time. Needs IDEMPOTENT_WRITE on the cluster; Kafka
-also accepts whoever may write to any topic (KIP-679). A transactional one needs WRITE on its transactional
-id, and gets what the id's coordinator gives (`coordinator.transaction.init_producer_id`).
+An idempotent producer gets a new id with epoch 0 each time. Needs IDEMPOTENT_WRITE on the cluster, or WRITE
+on any topic (KIP-679). A transactional one needs WRITE on its transactional id, and gets what the id's
+coordinator gives (`coordinator.transaction.init_producer_id`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from broker.services import HasProducerIds, HasTransactions
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.pending import Pending, then
 from protocol.serving.request_context import RequestContext
 
@@ -38,7 +38,7 @@ def handle(
     name = request.transactional_id
     if name is not None and not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if name is None and not context.allows_cluster(Operation.IDEMPOTENT_WRITE):
+    if name is None and not _may_be_idempotent(context):
         return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
@@ -52,6 +52,12 @@ def handle(
 
     services.producer_ids.allocate(grant)
     return pending if pending.response is None else pending.response
+
+
+def _may_be_idempotent(context: RequestContext) -> bool:
+    return context.may_see(
+        Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME
+    ) or context.allows_any(Operation.WRITE, ResourceType.TOPIC)
 
 
 def _known_errors(response: InitProducerIdResponse) -> InitProducerIdResponse:

@@ -2,7 +2,9 @@
 
 In reading order:
 
-* `authorizer`   permits every operation, as Kafka does while no authorizer is configured
-* `sasl_gate`    what a connection may ask before its client is authenticated
+* `authorizer`           which authorizer there is; without one everything is permitted
+* `standard_authorizer`  decides by the access control entries of the metadata log
+* `audit_log`            tells the operator what was denied
+* `sasl_gate`            what a connection may ask before its client is authenticated
 * `der`, `distinguished_name`   the name in a client's certificate, as Java writes it
 """

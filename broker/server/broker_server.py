@@ -51,6 +51,7 @@ from broker.replication.replica_selector import replica_selector
 from broker.replication.waiting_appends import WaitingAppends
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
+from broker.security.authorizer import configured_authorizer
 from broker.server.dynamic_configs import DynamicConfigListeners
 from broker.server.followers import (
     make_fetchers,
@@ -60,7 +61,7 @@ from broker.server.shared_server import SharedServer
 from broker.server.transactions import BrokerTransactions
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
-from controller.metadata.image.cluster_image import ClusterImage
+from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.features import KRAFT_VERSION
 from controller.metadata.metadata_version import DIRECTORIES_LEVEL
@@ -132,7 +133,11 @@ class BrokerServer:
             self.services.handlers,
             self.services,
             clock=shared.clock,
-            authorizer=shared.authorizer,
+            authorizer=configured_authorizer(
+                shared.config,
+                lambda: self.metadata.image.acls,
+                lambda: self.metadata.image is not EMPTY_IMAGE,
+            ),
             lane=shared.lane,
             current=shared.current_request,
             fast_lanes=self._make_fast_lanes(),

@@ -8,6 +8,7 @@ from functools import partial
 from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.policies.process import configured_policies
+from broker.security.authorizer import configured_authorizer
 from broker.server.connection_limits import controller_limits
 from broker.server.quorum import LeaderChannels, open_metadata_log, quorum_channel
 from broker.server.shared_server import SharedServer
@@ -56,7 +57,9 @@ class ControllerServer:
             self.handlers,
             services,
             clock=shared.clock,
-            authorizer=shared.authorizer,
+            authorizer=configured_authorizer(
+                config, lambda: self.controller.image.acls, lambda: self.log.is_caught_up
+            ),
             lane=shared.lane,
             current=shared.current_request,
         )

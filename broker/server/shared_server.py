@@ -17,13 +17,11 @@ from broker.network.memory import RequestMemory, pool_bound_bytes
 from broker.network.server import Server, ServerSettings
 from broker.ports.surroundings import Surroundings
 from broker.replication.topic_settings import loading_config
-from broker.security.authorizer import AllowAll
 from config.broker_config import BrokerConfig
 from config.limits import RESERVED_DESCRIPTORS
 from config.listeners import Endpoint as ListenerEndpoint
 from config.tls_settings import tls_settings
 from controller.metadata.image.brokers import BrokerEndpoint
-from protocol.serving.authorization import Authorizer
 from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from storage.cleaner.cleaner import CleanerSettings
 from storage.directories import LogDirectory, open_directories
@@ -56,7 +54,6 @@ class SharedServer:
         self.random_source = surroundings.random_source
         self.files = surroundings.files
         self.threads = surroundings.threads
-        self.authorizer: Authorizer = AllowAll()
         self.memory = RequestMemory(
             pool_bound_bytes(config.integer("queued.max.request.bytes"), surroundings.available_memory_bytes)
         )

@@ -15,6 +15,8 @@ In reading order:
 * `resource_changes`    changes of configs: what is asked for a resource, what comes of it; loggers' levels
 * `client_quotas`      which client quotas there are, and which of them holds for a client
 * `described_resources` how DescribeConfigs is answered, by brokers and controllers alike
+* `acl_filters`         which access control entries a filter means
+* `described_acls`      how DescribeAcls is answered, by brokers and controllers alike
 * `policies`            what an operator's own rules are asked and answer, and the port to them
 
 May be imported by the rest of `controller`, by `broker` and by the simulator. Of `controller` it imports only

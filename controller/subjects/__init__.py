@@ -18,6 +18,7 @@ In reading order:
 * `directories`                     in which log directory each replica lies
 * `configs`, `config_changes`       the configs in force and their validation, and changes of dynamic configs
 * `quota_changes`                   changes of client quotas
+* `acl_changes`                     access control entries are created and deleted
 * `feature_updates`                 changes of finalized feature levels
 * `scram_credentials`               SCRAM credentials of users
 * `producer_ids`, `controllers`     blocks of producer ids, and registrations of controllers

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from protocol.serving.session import Session
+if TYPE_CHECKING:
+    from protocol.serving.request_context import RequestContext
 
 
 class Operation(IntEnum):
@@ -41,9 +42,28 @@ class ResourceType(IntEnum):
 CLUSTER_NAME: Final = "kafka-cluster"
 
 
+class AuthorizerNotReady(Exception):
+    """Nothing can be decided yet, because the access control entries are not loaded. A client that cannot
+    wait is told UNKNOWN_SERVER_ERROR, as by Kafka, and tries again."""
+
+
 class Authorizer(Protocol):
-    """Decides on one operation; the default allows everything."""
+    """Decides what the client of a request may do. It is asked through `RequestContext`."""
 
     def authorize(
-        self, session: Session, operation: Operation, resource: ResourceType, name: str
-    ) -> bool: ...
+        self,
+        context: RequestContext,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        *,
+        in_earnest: bool = True,
+    ) -> bool:
+        """Whether the client may do this. in_earnest: it has asked for just that, so a denial is worth a line
+        in the log; otherwise it is only looked for what it may see. Raises AuthorizerNotReady."""
+        ...
+
+    def authorize_any(self, context: RequestContext, operation: Operation, resource: ResourceType) -> bool:
+        """Whether there may be a resource of this type with which the client may do this (KIP-679). Raises
+        AuthorizerNotReady."""
+        ...

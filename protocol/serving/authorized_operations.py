@@ -52,7 +52,7 @@ def authorized_operations(context: RequestContext, resource: ResourceType, name:
     """The bit field of the operations that the client may do on one resource."""
     bits = 0
     for operation in OPERATIONS[resource]:
-        if context.allows(operation, resource, name):
+        if context.may_see(operation, resource, name):
             bits |= 1 << operation
     return bits
 

@@ -31,7 +31,16 @@ class RequestContext(msgspec.Struct, gc=False):
 
     def allows(self, operation: Operation, resource: ResourceType, name: str) -> bool:
         """Whether the client may do this. It is asked for each resource, as in Kafka."""
-        return self.authorizer.authorize(self.session, operation, resource, name)
+        return self.authorizer.authorize(self, operation, resource, name)
 
     def allows_cluster(self, operation: Operation) -> bool:
-        return self.authorizer.authorize(self.session, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        return self.authorizer.authorize(self, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_see(self, operation: Operation, resource: ResourceType, name: str) -> bool:
+        """The same, where the client has not asked for this resource, and is shown what it may do or see.
+        What it may not is left out, and is no attempt that is worth a line in the log."""
+        return self.authorizer.authorize(self, operation, resource, name, in_earnest=False)
+
+    def allows_any(self, operation: Operation, resource: ResourceType) -> bool:
+        """Whether there may be any resource of this type with which the client may do this."""
+        return self.authorizer.authorize_any(self, operation, resource)

@@ -23,11 +23,14 @@ from protocol.messages.alter_user_scram_credentials import AlterUserScramCredent
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.messages.create_acls import CreateAclsRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_acls import DeleteAclsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
@@ -162,6 +165,11 @@ def _configs(*resources: tuple[int, str]) -> Message:
     return cls([cls.DescribeConfigsResource(kind, name, None) for kind, name in resources])
 
 
+def _entry(*names: str) -> Message:
+    cls = CreateAclsRequest
+    return cls([cls.AclCreation(2, name, 3, "User:a", "*", 3, 3) for name in names])
+
+
 def _commit(*names: str) -> Message:
     part = OffsetCommitRequest.OffsetCommitRequestPartition(0, 1)
     topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name, partitions=[part]) for name in names]
@@ -268,6 +276,14 @@ CASES: Final = {
     "AlterPartitionReassignments": Case(lambda _: _reassign("secret"), 1, (CLUSTER, CLUSTER), 0),
     "ListPartitionReassignments": Case(lambda _: _moving("secret"), 0, (CLUSTER,)),
     "DescribeCluster": Case(lambda _: DescribeClusterRequest(True), 2, (), 0),
+    "CreateAcls": Case(lambda _: _entry("secret", "nowhere"), 3, (CLUSTER, CLUSTER), 1),
+    "DeleteAcls": Case(
+        lambda _: DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(1, None, 1, None, None, 1, 1)]),
+        3,
+        (CLUSTER,),
+        1,
+    ),
+    "DescribeAcls": Case(lambda _: DescribeAclsRequest(1, None, 1, None, None, 1, 1), 3, (CLUSTER,), 1),
     "DescribeConfigs": Case(
         lambda _: _configs((2, "secret"), (2, "nowhere"), (4, "1"), (8, "1"), (16, "m"), (32, "group")),
         4,

@@ -55,7 +55,7 @@ def test_the_admin(found: dict[str, str]) -> None:
 @barnabas_only
 def test_what_is_not_served_says_so_at_once(found: dict[str, str]) -> None:
     assert found["not served"].startswith(
-        "UnsupportedVersionException: The node does not support DESCRIBE_ACLS"
+        "UnsupportedVersionException: The node does not support DESCRIBE_DELEGATION_TOKEN"
     )
     assert int(found["not served ms"]) < 30_000, "a client gives up after 60 s"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -89,8 +90,17 @@ def test_the_features(broker: AnyBroker, tool_server: ToolServer) -> None:
 
 
 @barnabas_only
-def test_what_is_not_there_yet_says_so_at_once(broker: AnyBroker, tool_server: ToolServer) -> None:
-    at = ("--bootstrap-server", broker.bootstrap_servers)
-    refused = tool_server.run("kafka-acls", *at, "--list", timeout_seconds=50)
+def test_what_is_not_there_yet_says_so_at_once(
+    broker: AnyBroker, tool_server: ToolServer, tmp_path: Path
+) -> None:
+    (settings := tmp_path / "admin.properties").touch()
+    at = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", str(settings))
+    refused = tool_server.run("kafka-delegation-tokens", *at, "--describe", timeout_seconds=50)
     assert refused.code == 1
-    assert "The node does not support DESCRIBE_ACLS" in refused.out + refused.err
+    assert "The node does not support DESCRIBE_DELEGATION_TOKEN" in refused.out + refused.err
+
+
+def test_without_an_authorizer_there_are_no_acls(broker: AnyBroker, tool_server: ToolServer) -> None:
+    at = ("--bootstrap-server", broker.bootstrap_servers)
+    listed = tool_server.run("kafka-acls", *at, "--list")
+    assert "SecurityDisabledException: No Authorizer is configured on the broker" in listed.out + listed.err

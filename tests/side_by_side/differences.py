@@ -41,7 +41,7 @@ def _error(text: str) -> str:
 
 NOTHING: Final = r"(?!)"
 _APIS: Final = (
-    r"\t((Describe|Create|Delete)Acls|(Create|Renew|Expire|Describe)DelegationToken|StreamsGroup(Heartbeat|Describe)"
+    r"\t((Create|Renew|Expire|Describe)DelegationToken|StreamsGroup(Heartbeat|Describe)"
     r"|Share(GroupHeartbeat|GroupDescribe|Fetch|Acknowledge)|(Describe|Alter|Delete)ShareGroupOffsets"
     r"|(Initialize|Read|Write|Delete)ShareGroupState|ReadShareGroupStateSummary)\(\d+\): "
 )
@@ -52,7 +52,6 @@ _NO_LOGGER: Final = r"exit 1|-- error output|Invalid broker logger\(s\): kafka\.
 _NO_LEVEL: Final = (
     r"InvalidConfigurationException: Cannot set the log level of kafka\.server\.KafkaApis to LOUD .*"
 )
-_NO_AUTHORIZER: Final = "SecurityDisabledException: No Authorizer is configured on the broker"
 _NO_TOKENS: Final = "UnsupportedByAuthenticationException: Delegation Token requests are not allowed .*"
 _A_TEXT: Final = r"documentation of [a-z0-9.]+: (?!null$).+"
 
@@ -72,12 +71,6 @@ DIFFERENCES: Final = (
     Difference("other configs: a logger's level", LOGGERS, _DONE, _NO_LOGGER),
     Difference("other configs: a logger's bad level", LOGGERS, f"{_REFUSED}|{_error(_NO_LEVEL)}", _NO_LOGGER),
     Difference("other configs: a logger's level taken back", LOGGERS, _DONE, _NO_LOGGER),
-    Difference(
-        "later parts: acls",
-        NOT_YET,
-        _error(_NO_AUTHORIZER),
-        _error("UnsupportedVersionException: The node does not support DESCRIBE_ACLS"),
-    ),
     Difference(
         "later parts: delegation tokens",
         NOT_YET,

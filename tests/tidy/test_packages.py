@@ -33,7 +33,6 @@ SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "broker/fast_lane/epoch.py": "a number that packages share which know nothing of the lane",
         "broker/quotas/throttle.py": "the place at which quotas will decide",
-        "broker/security/authorizer.py": "the place at which access control will decide",
         "broker/simulation/coverage.py": "counters that all of the simulator adds to",
         "broker/simulation/shrinking.py": "one algorithm",
         "config/setting.py": "the value that all readers of settings make",
@@ -41,7 +40,6 @@ SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "controller/raft/starting.py": "one transition",
         "protocol/peer_channel.py": "a port",
         "protocol/producer_snapshot.py": "the schema of one file",
-        "protocol/serving/request_context.py": "what all handlers are given",
         "storage/clean_shutdown.py": "the format of one file",
         "storage/permits.py": "a semaphore that two packages use",
     }

@@ -8,6 +8,7 @@ thousand.
 In reading order:
 
 * `brokers`, `topics`, `configs`, `features`, `producer_ids`, `scram`   the subjects that decisions look at
+* `acls`                 who may do what, by the pattern of the resource
 * `quotas`, `record_table`   subjects that are only remembered, so that a snapshot loses nothing
 * `partition_index`      the partitions by broker, for decisions about a broker that comes or goes
 * `mappings`             copies the mappings of an image quickly

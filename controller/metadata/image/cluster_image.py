@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from controller.metadata.image.acls import AclsDelta, AclsImage
 from controller.metadata.image.brokers import BrokersDelta, BrokersImage, ControllersDelta, ControllersImage
 from controller.metadata.image.configs import ConfigResourceType, ConfigsDelta, ConfigsImage
 from controller.metadata.image.features import FeaturesDelta, FeaturesImage
@@ -75,7 +76,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
     configs: ConfigsImage = ConfigsImage()
     quotas: QuotasImage = QuotasImage()
     producer_ids: ProducerIdsImage = ProducerIdsImage()
-    acls: RecordTable = RecordTable()
+    acls: AclsImage = AclsImage()
     scram: ScramImage = ScramImage()
     tokens: RecordTable = RecordTable()
 
@@ -101,7 +102,7 @@ class ImageDelta:
         self.configs: ConfigsDelta | None = None
         self.quotas: QuotasDelta | None = None
         self.producer_ids: ProducerIdsDelta | None = None
-        self.acls: RecordTableDelta | None = None
+        self.acls: AclsDelta | None = None
         self.scram: ScramDelta | None = None
         self.tokens: RecordTableDelta | None = None
 
@@ -161,9 +162,9 @@ class ImageDelta:
             self.producer_ids = ProducerIdsDelta(self.base.producer_ids)
         return self.producer_ids
 
-    def open_acls(self) -> RecordTableDelta:
+    def open_acls(self) -> AclsDelta:
         if self.acls is None:
-            self.acls = RecordTableDelta(self.base.acls)
+            self.acls = AclsDelta(self.base.acls)
         return self.acls
 
     def open_scram(self) -> ScramDelta:
@@ -217,8 +218,8 @@ _REPLAY: Final[Mapping[type[Message], Callable[[ImageDelta, Any], None]]] = Mapp
         FeatureLevelRecord: lambda delta, record: delta.open_features().replay(record),
         ClientQuotaRecord: lambda delta, record: delta.open_quotas().replay(record),
         ProducerIdsRecord: lambda delta, record: delta.open_producer_ids().replay(record),
-        AccessControlEntryRecord: lambda delta, record: delta.open_acls().put((record.id,), record),
-        RemoveAccessControlEntryRecord: lambda delta, record: delta.open_acls().remove((record.id,)),
+        AccessControlEntryRecord: lambda delta, record: delta.open_acls().add(record),
+        RemoveAccessControlEntryRecord: lambda delta, record: delta.open_acls().remove(record),
         UserScramCredentialRecord: lambda delta, record: delta.open_scram().put(record),
         RemoveUserScramCredentialRecord: lambda delta, record: delta.open_scram().remove(record),
         DelegationTokenRecord: lambda delta, record: delta.open_tokens().put((record.token_id,), record),

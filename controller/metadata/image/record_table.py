@@ -1,6 +1,6 @@
-"""Subjects of which only the records are kept: ACLs, delegation tokens.
+"""Delegation tokens, of which only the records are kept.
 
-No decision is made by them here, but a snapshot must hold them. Otherwise a cluster would forget its security
+No decision is made by them here, but a snapshot must hold them. Otherwise a cluster would forget its tokens
 at the first restart after one.
 """
 

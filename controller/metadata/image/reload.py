@@ -14,6 +14,7 @@ from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, I
 from protocol.codec.message import Message
 from protocol.metadata_log.cluster import ClientQuotaRecord, ConfigRecord, FeatureLevelRecord
 from protocol.metadata_log.registrations import UnregisterBrokerRecord
+from protocol.metadata_log.security import RemoveAccessControlEntryRecord
 from protocol.metadata_log.topics import RemoveTopicRecord
 
 __all__ = ["reload", "reload_in_steps"]
@@ -75,15 +76,15 @@ def _removals(image: ClusterImage, target: ClusterImage) -> Iterator[Message]:
         for key in quotas:
             if key not in target.quotas.by_entity.get(entity, {}):
                 yield ClientQuotaRecord(entity=parts, key=key, remove=True)
+    for acl_id in image.acls.by_id:
+        if acl_id not in target.acls.by_id:
+            yield RemoveAccessControlEntryRecord(id=acl_id)
 
 
 def _remove_kept(delta: ImageDelta, image: ClusterImage, target: ClusterImage) -> None:
-    for key in image.acls.by_key:
-        if key not in target.acls.by_key:
-            delta.open_acls().remove(key)
-    for key in image.scram.by_key:
-        if key not in target.scram.by_key:
-            delta.open_scram().forget(key)
+    for credential in image.scram.by_key:
+        if credential not in target.scram.by_key:
+            delta.open_scram().forget(credential)
     for key in image.tokens.by_key:
         if key not in target.tokens.by_key:
             delta.open_tokens().remove(key)

@@ -13,15 +13,26 @@ import sys
 from broker.__main__ import main
 from broker.security.authorizer import AllowAll
 from protocol.serving.authorization import Operation, ResourceType
-from protocol.serving.session import Session
+from protocol.serving.request_context import RequestContext
 
 
 def _only_the_node_itself(
-    _: AllowAll, session: Session, operation: Operation, resource: ResourceType, name: str
+    _: AllowAll,
+    context: RequestContext,
+    operation: Operation,
+    resource: ResourceType,
+    name: str,
+    *,
+    in_earnest: bool = True,
 ) -> bool:
-    return operation == Operation.CLUSTER_ACTION and session.connection_id.startswith("in-process")
+    return operation == Operation.CLUSTER_ACTION and context.session.connection_id.startswith("in-process")
+
+
+def _nowhere(_: AllowAll, context: RequestContext, operation: Operation, resource: ResourceType) -> bool:
+    return False
 
 
 if __name__ == "__main__":
     AllowAll.authorize = _only_the_node_itself  # type: ignore[method-assign, assignment]
+    AllowAll.authorize_any = _nowhere  # type: ignore[method-assign, assignment]
     sys.exit(main())

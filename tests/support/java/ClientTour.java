@@ -122,8 +122,7 @@ public final class ClientTour {
         found("voters", admin.describeMetadataQuorum().quorumInfo().get().voters().size());
         admin.deleteTopics(List.of("java-admin")).all().get();
         refused("delete twice", () -> admin.deleteTopics(List.of("java-admin")).all().get());
-        refused("not served", () -> admin.describeAcls(
-                org.apache.kafka.common.acl.AclBindingFilter.ANY).values().get());
+        refused("not served", () -> admin.describeDelegationToken().delegationTokens().get());
     }
 
     private void producerTour() throws Exception {

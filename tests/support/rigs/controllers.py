@@ -33,6 +33,7 @@ from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Session
 from storage.memory_files import MemoryFiles
 from storage.meta_properties import read_meta_properties
+from tests.support.rigs.authorizers import HandmadeAuthorizer
 from tests.support.rigs.hand_clock import HandClock, HandTimers
 
 T = TypeVar("T")
@@ -107,13 +108,13 @@ class HandLoggers:
         self.own[name] = None
 
 
-class Permissive:
+class Permissive(HandmadeAuthorizer):
     """Allows everything but what a test forbids."""
 
     def __init__(self) -> None:
         self.forbidden: set[tuple[Operation, ResourceType, str]] = set()
 
-    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def permits(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return (operation, resource, name) not in self.forbidden
 
 

@@ -29,6 +29,7 @@ from protocol.serving.session import Session
 from protocol.serving.turns import run_through
 from storage.append import AppendResult
 from storage.errors import AppendRefused
+from tests.support.rigs.authorizers import HandmadeAuthorizer
 from tests.support.rigs.hand_clock import HandClock, HandTimers
 
 PARTITIONS: Final = 50
@@ -183,13 +184,13 @@ class HandCluster:
         return topic in self.topics
 
 
-class HandAuthorizer:
+class HandAuthorizer(HandmadeAuthorizer):
     """Allows everything but what is in `denied`, as (operation, resource, name); a name of "*" is any."""
 
     def __init__(self) -> None:
         self.denied: set[tuple[Operation, ResourceType, str]] = set()
 
-    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def permits(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return not {(operation, resource, name), (operation, resource, "*")} & self.denied
 
 

@@ -25,10 +25,12 @@ from broker.replication.replica_selector import replica_selector
 from broker.replication.waiting_appends import WaitingAppends
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
+from broker.security.standard_authorizer import StandardAuthorizer
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
 from config.ports import Files
 from config.setting import Setting, Source
+from controller.metadata.image.acls import AclsImage
 from controller.metadata.image.brokers import UNASSIGNED_DIRECTORY, VersionRange
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
 from protocol.codec.message import Message
@@ -51,6 +53,7 @@ from storage.memory_files import MemoryFiles
 from storage.opening import create_log
 from storage.partition_log import PartitionLog
 from tests.support.rigs.asked_coordinator import AskedCoordinator
+from tests.support.rigs.authorizers import HandmadeAuthorizer
 from tests.support.rigs.controllers import HandLoggers
 from tests.support.rigs.hand_clock import HandClock, HandTimers
 from tests.support.rigs.storage_world import RunsAtOnce
@@ -92,14 +95,31 @@ class CountingRandomSource:
         return 0.5
 
 
-class HandAuthorizer:
-    """Allows all but what `denied` holds: (operation, resource, name), name None for every name."""
+class HandAuthorizer(HandmadeAuthorizer):
+    """Allows all but what `denied` holds, as (operation, resource, name), name None for every name, and what
+    the access control entries of the rig's image deny."""
 
-    def __init__(self) -> None:
+    def __init__(self, acls: Callable[[], AclsImage]) -> None:
         self.denied: set[tuple[Operation, ResourceType, str | None]] = set()
         self.denies_all = False
+        self._by_entries = StandardAuthorizer(
+            acls, lambda: True, super_users=frozenset(), allows_everyone_without_acls=True
+        )
 
-    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def authorize(
+        self,
+        context: RequestContext,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        *,
+        in_earnest: bool = True,
+    ) -> bool:
+        return super().authorize(context, operation, resource, name) and self._by_entries.authorize(
+            context, operation, resource, name
+        )
+
+    def permits(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         if self.denies_all:
             return False
         return (operation, resource, name) not in self.denied and (
@@ -181,7 +201,7 @@ class HandlerRig:
     def __init__(self, *, files: Files | None = None, slots: int = 1000, **settings: str) -> None:
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
-        self.authorizer = HandAuthorizer()
+        self.authorizer = HandAuthorizer(lambda: self.metadata.image.acls)
         self.random_source = CountingRandomSource()
         self.peer = ScriptedPeer()
         self.image: ClusterImage = EMPTY_IMAGE

@@ -18,7 +18,9 @@ from broker.network.memory import RequestMemory
 from broker.network.ready_queue import ReadyQueue
 from broker.quotas.throttle import Throttle
 from config.limits import MIB
+from controller.metadata.image.acls import DENY, LITERAL
 from protocol.metadata_log.cluster import ConfigRecord
+from protocol.metadata_log.security import AccessControlEntryRecord
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.handler_table import HandlerTable, ServedApi
@@ -131,6 +133,14 @@ class RequestWorld:
     def deny(self, name: str) -> None:
         self.rig.deny(self.OPERATION, ResourceType.TOPIC, name)
         self.rig.lane_epoch.bump()
+
+    def deny_by_entry(self, name: str) -> None:
+        """The metadata log gets an access control entry that denies it to everybody."""
+        self.rig.apply(
+            AccessControlEntryRecord(
+                b"e" * 16, ResourceType.TOPIC, name, LITERAL, "User:*", "*", self.OPERATION, DENY
+            )
+        )
 
     def allow(self, name: str) -> None:
         self.rig.authorizer.denied.discard((self.OPERATION, ResourceType.TOPIC, name))

@@ -21,9 +21,12 @@ from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsReques
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.messages.controller_registration import ControllerRegistrationRequest
+from protocol.messages.create_acls import CreateAclsRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.delete_acls import DeleteAclsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
@@ -46,6 +49,7 @@ from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.session import Session
+from tests.support.rigs.authorizers import HandmadeAuthorizer
 from tests.support.rigs.controllers import ControllerFixture, registration
 
 CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -53,8 +57,8 @@ TOPIC: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-class DenyAll:
-    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+class DenyAll(HandmadeAuthorizer):
+    def permits(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return False
 
 
@@ -82,6 +86,15 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
         ),
         [TOPIC, TOPIC],
     ),
+    ApiKey.CREATE_ACLS: (
+        CreateAclsRequest([CreateAclsRequest.AclCreation(2, name, 3, "User:a", "*", 3, 3) for name in "ab"]),
+        [CLUSTER, CLUSTER],
+    ),
+    ApiKey.DELETE_ACLS: (
+        DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(1, None, 1, None, None, 1, 1)]),
+        [CLUSTER],
+    ),
+    ApiKey.DESCRIBE_ACLS: (DescribeAclsRequest(1, None, 1, None, None, 1, 1), [CLUSTER]),
     ApiKey.DESCRIBE_CLUSTER: (DescribeClusterRequest(True, 2), [CLUSTER]),
     ApiKey.DESCRIBE_CONFIGS: (
         DescribeConfigsRequest(

@@ -29,6 +29,7 @@ from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Session
+from tests.support.rigs.authorizers import HandmadeAuthorizer
 from tests.support.rigs.desk import Desk
 from tests.support.rigs.sans_io import framed
 
@@ -38,11 +39,11 @@ class FixedThrottle:
         return 250
 
 
-class DenyAll:
+class DenyAll(HandmadeAuthorizer):
     def __init__(self) -> None:
         self.asked: list[tuple[str, Operation, ResourceType, str]] = []
 
-    def authorize(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def permits(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         self.asked.append((str(session.principal), operation, resource, name))
         return False
 

@@ -81,7 +81,7 @@ OTHERWISE_HERE: Final = {
     ("broker", "listeners", "PLAINTEXT://:99999,CONTROLLER://:9093"): "is not between 0 and 65535",
     ("broker", "listeners", "PLAINTEXT://:-1,CONTROLLER://:9093"): "is not between 0 and 65535",
     # What asks for security that cannot be given, yet or without a key, is refused.
-    ("broker", "authorizer.class.name", "x"): "authorization is not served yet",
+    ("broker", "authorizer.class.name", "x"): "name org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     (
         "broker",
         "listener.security.protocol.map",

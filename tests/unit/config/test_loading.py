@@ -201,5 +201,7 @@ def test_security_that_cannot_be_given_is_not_promised() -> None:
         with pytest.raises(ConfigError, match=f"listener CONTROLLER asks for {protocol}, which is not"):
             loaded(broker_alone % protocol)
     assert loaded(broker_alone % "PLAINTEXT").config.controller_listener_names[0] == "CONTROLLER"
-    with pytest.raises(ConfigError, match="authorization is not served yet"):
-        loaded("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+    with pytest.raises(ConfigError, match=r"AclAuthorizer is not served here.*name org\.apache\.kafka"):
+        loaded("authorizer.class.name=kafka.security.authorizer.AclAuthorizer")
+    with pytest.raises(ConfigError, match=r"super\.users: admin is no principal; write TYPE:NAME"):
+        loaded("super.users=User:root;admin")

@@ -37,8 +37,8 @@ def meaning(line: str, others: str = "") -> Meaning:
 
 
 SHOWN: Final = (
-    ("super.users=User:a;User:b", NOT_USED_YET, AUTHORIZER),
-    ("allow.everyone.if.no.acl.found=true", NOT_USED_YET, AUTHORIZER),
+    ("super.users=User:a;User:b", HONOURED, AUTHORIZER),
+    ("allow.everyone.if.no.acl.found=true", HONOURED, AUTHORIZER),
     ("metrics.jmx.exclude=.*", IGNORED, f"read by Kafka's JmxReporter; {NO_REPORTERS}"),
     ("kafka.csv.metrics.dir=x", IGNORED, f"read by Kafka's KafkaCSVMetricsReporter; {NO_REPORTERS}"),
     ("rlmm.config.remote.log.metadata.topic.num.partitions=5", NOT_USED_YET, SEGMENT_LIST),
@@ -141,11 +141,11 @@ def test_the_check_shows_it_and_keeps_secrets(tmp_path: Path) -> None:
 
 
 def test_a_start_calls_only_those_unknown_that_nobody_reads() -> None:
-    text = FILE + "super.users=User:root\nmetrics.jmx.include=x\nzookeeper.connect=host\n"
+    text = FILE + "rlmm.config.x=1\nmetrics.jmx.include=x\nzookeeper.connect=host\n"
     unknown, without_effect = load(layered(file_settings("s.properties", text.encode()))).warnings
     assert unknown == "unknown configs, without effect: zookeeper.connect (s.properties line 10)"
     assert without_effect == (
-        "configs that are set but have no effect here; not used yet: super.users; "
+        "configs that are set but have no effect here; not used yet: rlmm.config.x; "
         "ignored: metrics.jmx.include"
     )
     policies = "ours.prefix=x\ncreate.topic.policy.class.name=ours:Policy\n"

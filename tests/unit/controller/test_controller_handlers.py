@@ -34,6 +34,7 @@ from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Principal, Session
 from protocol.values import METADATA_TOPIC_ID, ZERO_UUID
 from storage.slices import LogSlice
+from tests.support.rigs.authorizers import HandmadeAuthorizer
 from tests.support.rigs.controllers import CLUSTER_ID, ControllerFixture
 
 
@@ -48,8 +49,8 @@ def test_api_versions_lists_what_is_served_and_what_is_finalized(fixture: Contro
     request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     response = fixture.call(ApiKey.API_VERSIONS, request)
     assert [entry.api_key for entry in response.api_keys] == [
-        1, 17, 18, 19, 20, 32, 33, 36, 37, 43, 44, 45, 46, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 62,
-        63, 64, 67, 70, 73, 80, 81, 82,
+        1, 17, 18, 19, 20, 29, 30, 31, 32, 33, 36, 37, 43, 44, 45, 46, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58,
+        59, 60, 62, 63, 64, 67, 70, 73, 80, 81, 82,
     ]  # fmt: skip
     assert [(f.name, f.max_version_level) for f in response.finalized_features] == [
         ("kraft.version", 1),
@@ -356,10 +357,8 @@ def opened(response: EnvelopeResponse, version: int = 7) -> CreateTopicsResponse
 def test_an_envelope_is_decided_in_the_clients_name(fixture: ControllerFixture) -> None:
     seen: list[tuple[str, str, str]] = []
 
-    class Watching:
-        def authorize(
-            self, session: Session, operation: Operation, resource: ResourceType, name: str
-        ) -> bool:
+    class Watching(HandmadeAuthorizer):
+        def permits(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
             seen.append((str(session.principal), session.host, operation.name))
             return str(session.principal) != "User:mallory" or operation is Operation.DESCRIBE_CONFIGS
 
@@ -367,6 +366,10 @@ def test_an_envelope_is_decided_in_the_clients_name(fixture: ControllerFixture) 
     created = opened(fixture.call(ApiKey.ENVELOPE, forwarded(fixture)))
     assert created.topics[0].error_code == 0
     assert ("User:alice", "10.1.2.3", "CREATE") in seen
+    of_a_client = forwarded(fixture, name="other", user="mallory")
+    of_a_client.client_host_address = bytes(15) + b"\1"
+    opened(fixture.call(ApiKey.ENVELOPE, of_a_client))
+    assert seen[-1][1] == "0:0:0:0:0:0:0:1", "as Kafka writes it, and hosts of entries with it"
     refused = opened(fixture.call(ApiKey.ENVELOPE, forwarded(fixture, name="secret", user="mallory")))
     assert refused.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert list(fixture.controller.image.topics.by_name) == ["orders"]

@@ -74,6 +74,9 @@ CHANGES: Final = {
     "no leader": Change(moved(leader=-1), ErrorCode.NOT_LEADER_OR_FOLLOWER, needs_epoch=False),
     "moved away": Change(moved(leader=2, replicas=[2], isr=[2]), ErrorCode.NOT_LEADER_OR_FOLLOWER),
     "another leader epoch": Change(moved(leader=1), ErrorCode.NONE, needs_epoch=False),
+    "an entry denies it": Change(
+        lambda world: world.deny_by_entry("t"), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    ),
     "no write permitted": Change(lambda world: world.deny("t"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     "log directory failed": Change(
         lambda world: world.rig.replicas.log_went_offline("t", 0), ErrorCode.KAFKA_STORAGE_ERROR

@@ -314,6 +314,8 @@ def test_without_a_block_producers_try_again(rig: HandlerRig, failure: Any) -> N
 def test_the_right_to_write_idempotently(rig: HandlerRig) -> None:
     give_blocks(rig)
     rig.deny(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+    assert now(init(rig)).error_code == ErrorCode.NONE, "who may write to some topic may do it so (KIP-679)"
+    rig.deny(Operation.WRITE, ResourceType.TOPIC)
     assert now(init(rig)).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 

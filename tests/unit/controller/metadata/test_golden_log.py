@@ -130,7 +130,7 @@ def test_the_whole_log_ends_with_what_the_tools_had_done() -> None:
     assert image.configs.of(2, "gone") == {}
     assert image.configs.of(4, "") == {"log.segment.bytes": "2000000", "min.insync.replicas": "1"}
     assert [key[1] for key in image.scram.by_key] == ["alice"]
-    assert len(image.acls.by_key) == 1
+    assert len(image.acls.by_id) == 1
     assert dict(image.quotas.by_entity) == {(("user", "alice"),): {"producer_byte_rate": 1000.0}}
     assert image.producer_ids.next_producer_id == 1000
     broker = image.brokers.by_id[1]

@@ -1,0 +1,38 @@
+"""CreateAcls (30): access control entries are added. KIP-140, KIP-290, KIP-801.
+
+Versions 1-3. 1 knows prefixed patterns; 2 is flexible; 3 knows resources of type USER. Entries that are there
+already are no error. The answer waits for the commit, not for the brokers. Needs ALTER on the cluster;
+SECURITY_DISABLED without an authorizer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.services import ControllerServices
+from controller.subjects.acl_changes import create_acls
+from controller.subjects.result import names_too_much
+from protocol.errors import ErrorCode
+from protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from protocol.refusals import TOO_LARGE, create_acls_refused
+from protocol.serving.authorization import Operation
+from protocol.serving.pending import Pending
+from protocol.serving.request_context import RequestContext
+
+NO_AUTHORIZER: Final = "No Authorizer is configured."
+
+
+def handle(
+    services: ControllerServices, context: RequestContext, request: CreateAclsRequest
+) -> Pending[CreateAclsResponse] | CreateAclsResponse:
+    def refuse(error: ErrorCode, message: str | None = None) -> CreateAclsResponse:
+        return create_acls_refused(request, error, message or error.message)
+
+    if not context.allows_cluster(Operation.ALTER):
+        return refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not services.config.has_authorizer:
+        return refuse(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    if names_too_much(request):
+        return refuse(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    controller = services.controller
+    return controller.decide(lambda image: create_acls(image, request, controller.random_source), refuse)
