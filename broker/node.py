@@ -111,7 +111,7 @@ class Node:
         """Opens everything; `on_ready` follows when the loop runs. Raises StartFailed and OSError."""
         shared = self._shared
         try:
-            shared.prepare_to_connect()
+            shared.prepare_to_connect(self._config)
             report = shared.open_directories()
             if report.logs:
                 _log.info(

@@ -7,7 +7,7 @@ The table of the handlers is where mypy compares what they need with what there 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -131,11 +131,22 @@ class HasFinalizedByQuorum(Protocol):
     def finalized_by_quorum(self) -> Mapping[str, int]: ...
 
 
+class ChecksStores(Protocol):
+    @property
+    def check_stores(self) -> Callable[[BrokerConfig], None]: ...
+
+
+def _no_stores(config: BrokerConfig) -> None:
+    """Where no listener speaks TLS."""
+
+
 class BrokerServices(msgspec.Struct):
     """The broker role of one node.
 
     features: the feature levels that this broker can work with. finalized_by_quorum: levels
-    that are not in the metadata image but in the quorum's own records (kraft.version).
+    that are not in the metadata image but in the quorum's own records (kraft.version). check_stores: raises
+    ConfigError if a listener that is open could not exchange its key store and trust store for those of a
+    config.
     """
 
     node_id: int
@@ -159,3 +170,4 @@ class BrokerServices(msgspec.Struct):
     loggers: Loggers
     features: Mapping[str, VersionRange]
     finalized_by_quorum: Mapping[str, int]
+    check_stores: Callable[[BrokerConfig], None] = _no_stores

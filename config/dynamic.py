@@ -66,8 +66,11 @@ _RETENTION: Final = (
 _LOCAL_AS_THE_REST: Final = -2
 
 
-def validate_broker_change(settings: Mapping[str, str], current: BrokerConfig, *, per_broker: bool) -> None:
-    """Whether `settings`, all that would be set for this broker or else for all brokers, can be."""
+def validate_broker_change(
+    settings: Mapping[str, str], current: BrokerConfig, *, per_broker: bool
+) -> BrokerConfig:
+    """Whether `settings`, all that would be set for this broker or else for all brokers, can be. The config
+    that they would make."""
     validate_broker_config(settings, per_broker=per_broker)
     if per_broker:
         wanted = current.with_dynamic(settings, current.dynamic_default)
@@ -80,11 +83,17 @@ def validate_broker_change(settings: Mapping[str, str], current: BrokerConfig, *
     try:
         _check_transition(current, wanted)
     except ConfigError as fault:
-        raise InvalidValue(
-            f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} "
-            "for configuration Invalid dynamic configuration"
-        ) from fault
+        raise invalid_as_a_whole(fault) from fault
     check_security_served(wanted)
+    return wanted
+
+
+def invalid_as_a_whole(fault: ConfigError) -> InvalidValue:
+    """A fault of all settings together, as Kafka tells it."""
+    return InvalidValue(
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} "
+        "for configuration Invalid dynamic configuration"
+    )
 
 
 def validate_broker_config(settings: Mapping[str, str], *, per_broker: bool) -> None:

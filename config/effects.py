@@ -54,6 +54,7 @@ HONOURED: Final = _names(
     ssl.keystore.certificate.chain ssl.key.password ssl.truststore.type ssl.truststore.location
     ssl.truststore.password ssl.truststore.certificates ssl.client.auth ssl.enabled.protocols
     ssl.cipher.suites ssl.endpoint.identification.algorithm ssl.principal.mapping.rules
+    ssl.allow.dn.changes ssl.allow.san.changes
     request.timeout.ms fetch.max.bytes max.incremental.fetch.session.cache.slots
     max.request.partition.size.limit
     config.providers

@@ -61,7 +61,9 @@ class TlsSettings(Struct, frozen=True):
 
     client_auth: none, requested or required. versions: of SERVED_VERSIONS. cipher_suites: by the names of
     IANA; empty leaves the choice to the library. checks_host: whether a server's certificate must name the
-    host that is connected to. principal_rules: ssl.principal.mapping.rules.
+    host that is connected to. principal_rules: ssl.principal.mapping.rules. may_change_name, may_drop_hosts:
+    what a key store that is exchanged while the listener is open may do (ssl.allow.dn.changes,
+    ssl.allow.san.changes).
     """
 
     listener: str
@@ -72,6 +74,8 @@ class TlsSettings(Struct, frozen=True):
     cipher_suites: tuple[str, ...]
     checks_host: bool
     principal_rules: str
+    may_change_name: bool = False
+    may_drop_hosts: bool = False
 
 
 def tls_settings(config: BrokerConfig, listener: str) -> TlsSettings | None:
@@ -117,6 +121,8 @@ def tls_settings(config: BrokerConfig, listener: str) -> TlsSettings | None:
         cipher_suites=suites,
         checks_host=_checks_host(text("ssl.endpoint.identification.algorithm")),
         principal_rules=text("ssl.principal.mapping.rules") or "DEFAULT",
+        may_change_name=config.for_listener(listener, "ssl.allow.dn.changes") is True,
+        may_drop_hosts=config.for_listener(listener, "ssl.allow.san.changes") is True,
     )
     _check_store(settings.key_store)
     _check_store(settings.trust_store)

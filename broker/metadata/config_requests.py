@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
-from broker.services import HasConfig, HasController, HasLoggers, HasMetadata, HasNodeId
-from config.catalogue import BROKER
+from broker.services import ChecksStores, HasConfig, HasController, HasLoggers, HasMetadata, HasNodeId
+from config.catalogue import BROKER, unscoped_name
 from config.definition import LIST
 from config.dynamic import validate_broker_change
 from config.errors import ConfigError, some_of
@@ -39,7 +39,9 @@ _WORDS: Final = MappingProxyType({ConfigOperation.APPEND: "append", ConfigOperat
 _FORWARDED: Final = (ConfigResourceType.TOPIC, ConfigResourceType.CLIENT_METRICS, ConfigResourceType.GROUP)
 
 
-class AlterConfigsServices(HasNodeId, HasConfig, HasMetadata, HasLoggers, HasController, Protocol):
+class AlterConfigsServices(
+    HasNodeId, HasConfig, HasMetadata, HasLoggers, HasController, ChecksStores, Protocol
+):
     """What a change of configs needs of the broker's services."""
 
 
@@ -125,7 +127,9 @@ def _check_broker(services: AlterConfigsServices, resource: ResourceChange) -> N
         else:
             raise _RefusedResource(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
     try:
-        validate_broker_change(settings, current, per_broker=per_broker)
+        wanted = validate_broker_change(settings, current, per_broker=per_broker)
+        if any(unscoped_name(each.name).startswith("ssl.") for each in resource.changes):
+            services.check_stores(wanted)
     except ConfigError as fault:
         raise _RefusedResource(ErrorCode.INVALID_REQUEST, str(fault)) from fault
 

@@ -17,9 +17,11 @@ from typing import Final
 from broker.network.interfaces import ListenerSettings, Traffic
 from broker.network.limits import ConnectionLimits
 from broker.network.socket_options import SocketOptions
+from broker.network.tls.sides import ListeningSide
 from broker.ports.machine import highest_connection_descriptor
 from config.limits import ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN
 from config.ports import Clock, Timer, Timers
+from config.tls_settings import TlsSettings
 from protocol.serving.session import plain_host
 
 _log = logging.getLogger("barnabas.network")
@@ -48,8 +50,11 @@ class Acceptor:
         timers: Timers,
         on_accept: Callable[[socket.socket, str, int], None],
         highest_descriptor: int | None = None,
+        side: ListeningSide | None = None,
     ) -> None:
+        """side: secures the connections of a listener over TLS."""
         self.settings = settings
+        self.side = side
         self.traffic = Traffic()
         self._loop = loop
         self._limits = limits
@@ -62,6 +67,15 @@ class Acceptor:
         self._socket = open_listening_socket(settings)
         self._options = SocketOptions(self._socket, settings.send_buffer_bytes)
         self.host, self.port = self._socket.getsockname()[:2]
+
+    def check_tls(self, tls: TlsSettings) -> None:
+        """Implements `interfaces.Listener`."""
+        if self.side is not None:
+            self.side.check(tls)
+
+    def change_tls(self, tls: TlsSettings) -> bool:
+        """Implements `interfaces.Listener`."""
+        return self.side is not None and self.side.change(tls)
 
     def start(self) -> None:
         if not self._accepting and self._socket.fileno() >= 0:

@@ -229,6 +229,15 @@ class Listener(Protocol):
 
     def start(self) -> None: ...
 
+    def check_tls(self, tls: TlsSettings) -> None:
+        """Whether a listener over TLS could go on with these settings. Raises OSError if not."""
+        ...
+
+    def change_tls(self, tls: TlsSettings) -> bool:
+        """Secures the connections that come from now on with these settings, and with what is in the files
+        now; whether that is something new. Raises OSError, and nothing has changed then."""
+        ...
+
     def close(self) -> None:
         """Stops accepting connections; those that are open go on."""
         ...
@@ -286,8 +295,8 @@ class Network(Protocol):
         ...
 
     def prepare(self, tls: TlsSettings) -> None:
-        """Opens the stores that `connect` with these settings uses. Raises OSError for one that cannot be
-        used."""
+        """Opens the stores that `connect` with these settings uses from now on, again if they were open.
+        Raises OSError for one that cannot be used."""
         ...
 
     def host_name(self) -> str:

@@ -56,7 +56,8 @@ class SocketNetwork:
         self._timers = timers
         self._make_transport = make_transport or (lambda sock, _: plain(sock))
         self._large_receive_bytes = large_receive_bytes()
-        self._connecting_sides: dict[TlsSettings, ConnectingSide] = {}
+        self._connecting_sides: dict[str, ConnectingSide] = {}
+        """By the name of the listener to which they connect."""
         self._records = memoryview(bytearray(TLS_PART_BYTES))
         """Where the records of any connection over TLS arrive; nothing stays in it."""
         self.disconnects = Disconnects(loop)
@@ -104,28 +105,20 @@ class SocketNetwork:
             )
             on_accept(channel, port)
 
-        on_socket = take
+        side = None
         if settings.tls is not None:
-            on_socket = partial(take_encrypted, self._listening_side(settings, settings.tls))
+            names_clients = settings.security_protocol == "SSL"
+            side = ListeningSide(settings.tls, self._records, names_clients=names_clients)
         acceptor = Acceptor(
             settings,
             loop=self._loop,
             limits=limits,
             clock=self._clock,
             timers=self._timers,
-            on_accept=on_socket,
+            on_accept=take if side is None else partial(take_encrypted, side),
+            side=side,
         )
         return acceptor
-
-    def _listening_side(self, settings: ListenerSettings, tls: TlsSettings) -> ListeningSide:
-        return ListeningSide(tls, self._records, names_clients=settings.security_protocol == "SSL")
-
-    def _connecting_side(self, tls: TlsSettings) -> ConnectingSide:
-        """The side with these settings, which is made once."""
-        side = self._connecting_sides.get(tls)
-        if side is None:
-            side = self._connecting_sides[tls] = ConnectingSide(tls, self._records)
-        return side
 
     def connect(
         self,
@@ -178,7 +171,10 @@ class SocketNetwork:
     async def _secure(self, sock: socket.socket, host: str, tls: TlsSettings) -> TlsFilter:
         """Does the handshake of a connection that was made here. The socket is closed if that fails."""
         try:
-            secured = self._connecting_side(tls).secure(sock, host)
+            side = self._connecting_sides.get(tls.listener)
+            if side is None or side.tls != tls:
+                side = self._prepared(tls)
+            secured = side.secure(sock, host)
             while not secured.shake_hands():
                 await self._until_readable(sock)
         except ssl.SSLError as error:
@@ -227,7 +223,11 @@ class SocketNetwork:
 
     def prepare(self, tls: TlsSettings) -> None:
         """Implements `interfaces.Network`."""
-        self._connecting_side(tls)
+        self._prepared(tls)
+
+    def _prepared(self, tls: TlsSettings) -> ConnectingSide:
+        side = self._connecting_sides[tls.listener] = ConnectingSide(tls, self._records)
+        return side
 
     def host_name(self) -> str:
         """Implements `interfaces.Network`."""

@@ -1,11 +1,13 @@
-"""The name in a certificate, as text: what Java's X500Principal.getName() says, by RFC 2253.
+"""The names in a certificate, as text: of its owner, what Java's X500Principal.getName() says, by RFC 2253,
+and of the hosts for which it is.
 
 Kafka takes this text as the name of the principal of a client with a certificate (`User:CN=alice,O=Kafka`),
 before `ssl.principal.mapping.rules`; ACLs are written with it, so it must be the same to the last character.
 
     certificate   SEQUENCE { tbs, … }
-    tbs           SEQUENCE { [0] version, serial, algorithm, issuer, validity, subject, … }
+    tbs           SEQUENCE { [0] version, serial, algorithm, issuer, validity, subject, …, [3] extensions }
     subject       SEQUENCE of SET of SEQUENCE { object identifier, value }
+    extensions    SEQUENCE of SEQUENCE { object identifier, critical or nothing, OCTET STRING of DER }
 
 The last part of the subject comes first; parts are joined by commas, those of one SET by a plus sign. Java
 writes nine types of attributes by a keyword, and all others as `1.2.840.113549.1.9.1=#1603…`, the object
@@ -14,6 +16,7 @@ identifier and the DER of the value.
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Final
 
@@ -27,7 +30,7 @@ from broker.security.der import (
     object_identifier,
 )
 
-__all__ = ["subject_of"]
+__all__ = ["alternative_names_of", "subject_of"]
 
 _KEYWORDS: Final = MappingProxyType(
     {
@@ -49,24 +52,55 @@ them as UTF-8."""
 
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _VERSION_TAG: Final = 0xA0
+_EXTENSIONS_TAG: Final = 0xA3
+_DNS_TAG: Final = 0x82
+_ADDRESS_TAG: Final = 0x87
+_ALTERNATIVE_NAMES: Final = "2.5.29.17"
 _SUBJECT: Final = 4
 """The place of the subject behind the version."""
 
 
 def subject_of(certificate: bytes) -> str:
     """The subject of a certificate, which is given as DER. Raises DerFault."""
+    fields = _fields(certificate)
+    at = _SUBJECT + (1 if fields and fields[0].tag == _VERSION_TAG else 0)
+    if at >= len(fields):
+        raise DerFault("a certificate without a subject")
+    names = fields[at].children(SEQUENCE)
+    return ",".join("+".join(map(_attribute, name.children(SET))) for name in reversed(names))
+
+
+def alternative_names_of(certificate: bytes) -> frozenset[str]:
+    """The subject alternative names of a certificate: hosts, addresses, and others as the hexadecimal digits
+    of their DER. Raises DerFault."""
+    for field in _fields(certificate):
+        if field.tag != _EXTENSIONS_TAG:
+            continue
+        extensions = next(iter(field.children(_EXTENSIONS_TAG)), None)
+        for extension in () if extensions is None else extensions.children(SEQUENCE):
+            parts = extension.children(SEQUENCE)
+            if len(parts) > 1 and object_identifier(parts[0].content) == _ALTERNATIVE_NAMES:
+                names = next(elements(parts[-1].content), None)
+                return frozenset(map(_alternative, () if names is None else names.children(SEQUENCE)))
+    return frozenset()
+
+
+def _alternative(name: Element) -> str:
+    if name.tag == _DNS_TAG:
+        return bytes(name.content).decode("ascii", "replace")
+    if name.tag == _ADDRESS_TAG and len(name.content) in (4, 16):
+        return str(ip_address(bytes(name.content)))
+    return name.whole.hex()
+
+
+def _fields(certificate: bytes) -> list[Element]:
     whole = next(elements(certificate), None)
     if whole is None:
         raise DerFault("an empty certificate")
     parts = whole.children(SEQUENCE)
     if not parts:
         raise DerFault("a certificate without a content")
-    fields = parts[0].children(SEQUENCE)
-    at = _SUBJECT + (1 if fields and fields[0].tag == _VERSION_TAG else 0)
-    if at >= len(fields):
-        raise DerFault("a certificate without a subject")
-    names = fields[at].children(SEQUENCE)
-    return ",".join("+".join(map(_attribute, name.children(SET))) for name in reversed(names))
+    return parts[0].children(SEQUENCE)
 
 
 def _attribute(attribute: Element) -> str:

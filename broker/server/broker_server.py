@@ -243,6 +243,7 @@ class BrokerServer:
             loggers=shared.surroundings.loggers,
             features=SUPPORTED_FEATURES,
             finalized_by_quorum=self._finalized_by_quorum,
+            check_stores=shared.check_stores,
         )
 
     def _make_loader(self, channel: PeerChannel, others: Sequence[MetadataPublisher]) -> MetadataLoader:

@@ -65,6 +65,7 @@ class DynamicConfigListeners:
             _log.warning("Dynamic configs: %s", warning)
         self.limit_connections(config)
         self._shared.logs.cleaner.settings = cleaner_settings(config)
+        self._shared.change_stores(config)
         try:
             self._follow_listeners(config)
         except (ConfigError, OSError) as problem:

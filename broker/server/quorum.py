@@ -14,7 +14,6 @@ from broker.controller_channel.peer.tcp import TcpPeer
 from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.network.interfaces import Service
 from broker.server.shared_server import SharedServer
-from config.tls_settings import tls_settings
 from controller.metadata.image.brokers import BrokerEndpoint
 from controller.metadata.log import NO_LEADER
 from controller.metadata.log_opening import open_replica, raft_config
@@ -70,7 +69,7 @@ def connect(shared: SharedServer, listener: str, host: str, port: int, client_id
         memory=shared.memory,
         client_id=client_id,
         is_patient=False,
-        tls=tls_settings(shared.config, listener),
+        tls=partial(shared.tls_to, listener),
     )
 
 

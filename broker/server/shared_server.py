@@ -18,9 +18,11 @@ from broker.network.server import Server, ServerSettings
 from broker.ports.surroundings import Surroundings
 from broker.replication.topic_settings import loading_config
 from config.broker_config import BrokerConfig
+from config.dynamic import invalid_as_a_whole
+from config.errors import ConfigError
 from config.limits import RESERVED_DESCRIPTORS
 from config.listeners import Endpoint as ListenerEndpoint
-from config.tls_settings import tls_settings
+from config.tls_settings import TlsSettings, tls_settings
 from controller.metadata.image.brokers import BrokerEndpoint
 from storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from storage.cleaner.cleaner import CleanerSettings
@@ -89,6 +91,8 @@ class SharedServer:
         self._metadata_home: LogDirectory | None = None
         """The metadata log's directory, if it is not one of the log directories."""
         self.logs.cleaner.settings = cleaner_settings(config)
+        self._connecting: dict[str, TlsSettings | None] = {}
+        """How connections to listeners of other nodes are secured, by the listener's name."""
         self.health = Health()
         self.collectors = Collectors()
 
@@ -152,16 +156,46 @@ class SharedServer:
             for each in listeners
         }
 
-    def prepare_to_connect(self) -> None:
-        """Opens the stores that connections to other nodes use, so that a bad one stops the start. Raises
-        OSError."""
-        config = self.config
+    def prepare_to_connect(self, config: BrokerConfig) -> None:
+        """Opens the stores that connections to other nodes use from now on. Raises OSError for one that
+        cannot be used, and ConfigError."""
         names = [*config.controller_listener_names[:1]]
         names += [config.inter_broker_listener_name] if config.is_broker else []
         for name in names:
             tls = tls_settings(config, name)
             if tls is not None:
                 self.surroundings.network.prepare(tls)
+            self._connecting[name] = tls
+
+    def tls_to(self, listener: str) -> TlsSettings | None:
+        """How connections to the listener of that name of other nodes are secured now."""
+        return self._connecting.get(listener)
+
+    def check_stores(self, config: BrokerConfig) -> None:
+        """Whether the listeners that are open could exchange their stores for those of this config. Raises
+        ConfigError."""
+        for name, listener in self.server.acceptors.items():
+            tls = tls_settings(config, name)
+            try:
+                if tls is not None:
+                    listener.check_tls(tls)
+            except OSError as problem:
+                raise invalid_as_a_whole(ConfigError(str(problem))) from None
+
+    def change_stores(self, config: BrokerConfig) -> None:
+        """Reads the stores again, for connections that come or are made from now on. One that cannot be used
+        leaves the former one in force, and the log says so."""
+        for name, listener in self.server.acceptors.items():
+            try:
+                tls = tls_settings(config, name)
+                if tls is not None and listener.change_tls(tls):
+                    _log.info("Listener %s has read its key store and its trust store again", name)
+            except (ConfigError, OSError) as problem:
+                _log.error("Listener %s keeps its key store and its trust store: %s", name, problem)
+        try:
+            self.prepare_to_connect(config)
+        except (ConfigError, OSError) as problem:
+            _log.error("Connections to other nodes keep their key store and trust store: %s", problem)
 
     def advertised(
         self, listeners: Iterable[ListenerEndpoint], opened: Mapping[str, Listener]

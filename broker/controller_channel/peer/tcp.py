@@ -19,7 +19,7 @@ other nodes to ask and wants to know at once. After a failure the next attempt w
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
@@ -65,7 +65,7 @@ class TcpPeer:
     which are valid in its callback.
 
     last_versions: by API key, the highest version that is sent although both sides might know a higher one.
-    tls: None for a listener without TLS.
+    tls: asked for each connection; None for a listener without TLS.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class TcpPeer:
         client_id: str,
         is_patient: bool = True,
         last_versions: Mapping[int, int] = MappingProxyType({}),
-        tls: TlsSettings | None = None,
+        tls: Callable[[], TlsSettings | None] = lambda: None,
     ) -> None:
         self.state = State.IDLE
         self.traffic = Traffic()
@@ -143,7 +143,7 @@ class TcpPeer:
             traffic=self.traffic,
             done=self._connected,
             on_closed=self._closed,
-            tls=self._tls,
+            tls=self._tls(),
         )
 
     def _connected(self, channel: Channel | OSError) -> None:

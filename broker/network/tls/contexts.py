@@ -13,11 +13,18 @@ import ssl
 from types import MappingProxyType
 from typing import Final
 
-from broker.network.tls.stores import KeyPem, StoreRefused, as_file, open_key_store, open_trust_store
+from broker.network.tls.stores import (
+    KeyPem,
+    StoreRefused,
+    Stores,
+    as_file,
+    open_key_store,
+    open_trust_store,
+)
 from config.setting import one_line
 from config.tls_settings import NEWEST_SUITES, TlsSettings
 
-__all__ = ["client_context", "server_context"]
+__all__ = ["client_context", "open_stores", "server_context"]
 
 _VERSIONS: Final = MappingProxyType({"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3})
 
@@ -42,26 +49,36 @@ _CIPHERS: Final = MappingProxyType(
 )
 
 
-def server_context(tls: TlsSettings) -> ssl.SSLContext:
-    """For the connections that a listener accepts. Raises StoreRefused."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+def open_stores(tls: TlsSettings, *, for_server: bool) -> Stores:
+    """Opens the stores that this side of a connection needs. Raises StoreRefused."""
     key = open_key_store(tls.key_store)
-    if key is None:
+    if for_server and key is None:
         raise StoreRefused(f"listener {tls.listener} has no key: set ssl.keystore.location")
+    if for_server and tls.client_auth == "none":
+        return Stores(key, None)
+    return Stores(key, open_trust_store(tls.trust_store))
+
+
+def server_context(tls: TlsSettings, stores: Stores | None = None) -> ssl.SSLContext:
+    """For the connections that a listener accepts. stores: those that are open already. Raises
+    StoreRefused."""
+    key, trusted = stores or open_stores(tls, for_server=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _prepare(context, tls, key)
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
     context.verify_mode = _CLIENT_AUTH[tls.client_auth]
     if tls.client_auth != "none":
-        _trust(context, tls)
+        _trust(context, tls, trusted, ssl.Purpose.CLIENT_AUTH)
     return context
 
 
 def client_context(tls: TlsSettings) -> ssl.SSLContext:
     """For the connections that this node makes to listeners of that name. Raises StoreRefused."""
+    key, trusted = open_stores(tls, for_server=False)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.checks_host
-    _prepare(context, tls, open_key_store(tls.key_store))
-    _trust(context, tls)
+    _prepare(context, tls, key)
+    _trust(context, tls, trusted, ssl.Purpose.SERVER_AUTH)
     return context
 
 
@@ -107,22 +124,17 @@ def _load(context: ssl.SSLContext, tls: TlsSettings, key: KeyPem) -> None:
         raise StoreRefused(f"{where}: {reason}") from None
 
 
-def _trust(context: ssl.SSLContext, tls: TlsSettings) -> None:
+def _trust(context: ssl.SSLContext, tls: TlsSettings, trusted: str | None, purpose: ssl.Purpose) -> None:
     """Without a trust store the certificates of the machine are trusted, as the JVM's are in Kafka."""
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    trusted = open_trust_store(tls.trust_store)
     if trusted is None:
-        context.load_default_certs(
-            ssl.Purpose.CLIENT_AUTH
-            if context.protocol is ssl.PROTOCOL_TLS_SERVER
-            else ssl.Purpose.SERVER_AUTH
-        )
+        context.load_default_certs(purpose)
         return
     try:
         context.load_verify_locations(cadata=trusted)
     except ssl.SSLError as error:
         store = tls.trust_store
-        where = (
+        name = (
             f"{store.config}.location={store.location}" if store.location else f"{store.config}.certificates"
         )
-        raise StoreRefused(f"{where}: cannot be used ({error.reason or 'damaged'})") from None
+        raise StoreRefused(f"{name}: cannot be used ({error.reason or 'damaged'})") from None

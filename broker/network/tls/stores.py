@@ -16,7 +16,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from ssl import PEM_cert_to_DER_cert
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from config.limits import MIB
 from config.tls_settings import StoreSettings
@@ -24,14 +25,14 @@ from config.tls_settings import StoreSettings
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
-__all__ = ["KeyPem", "StoreRefused", "as_file", "open_key_store", "open_trust_store"]
+__all__ = ["KeyPem", "StoreRefused", "Stores", "as_file", "open_key_store", "open_trust_store"]
 
+_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _STORE_BYTES: Final = 16 * MIB
 """More than any store; a larger file is something else."""
 
 _PEM: Final = b"-----BEGIN "
 _DER_SEQUENCE: Final = 0x30
-_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _KEY: Final = re.compile(rb"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
 
 
@@ -39,15 +40,29 @@ class StoreRefused(OSError):
     """A store that cannot be used; the text names the config, the file and the reason."""
 
 
-class KeyPem:
-    """A private key and its certificates, the server's own first, as PEM. password: of the key, if it has
+class KeyPem(NamedTuple):
+    """A private key and its certificates, the node's own first, as PEM. password: of the key, if it has
     one."""
 
-    __slots__ = ("password", "pem")
+    pem: bytes
+    password: str | None
 
-    def __init__(self, pem: bytes, password: str | None) -> None:
-        self.pem = pem
-        self.password = password
+    def __repr__(self) -> str:
+        """Without secrets."""
+        return f"KeyPem of {len(self.pem)} bytes"
+
+    @property
+    def certificate(self) -> bytes:
+        """The node's own certificate, as DER. Raises ValueError."""
+        first = _CERTIFICATE.search(self.pem)
+        return b"" if first is None else PEM_cert_to_DER_cert(first[0].decode("ascii"))
+
+
+class Stores(NamedTuple):
+    """What the stores of one listener hold. trusted: certificates as PEM."""
+
+    key: KeyPem | None
+    trusted: str | None
 
 
 def open_key_store(store: StoreSettings) -> KeyPem | None:

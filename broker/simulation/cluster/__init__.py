@@ -5,6 +5,7 @@ In reading order:
 * `cluster_world`        all of it: nodes, clients, rules and who is told
 * `event_loop`           the loop with simulated time, and the clock and timers of one machine
 * `links`                the ways between machines, and what is wrong with them
+* `connect_attempt`      a connection that is being made
 * `memory_network`       connections between machines, over which real frames go
 * `host_files`           the files of one life of a machine, which fail as its disk does
 * `surroundings`         a machine with its disk, what it gives to a node, and the cut of its power

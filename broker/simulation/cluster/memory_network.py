@@ -25,6 +25,7 @@ from broker.network.connection import CLOSED
 from broker.network.interfaces import Channel, ChannelUser, ListenerSettings, Traffic
 from broker.network.limits import ConnectionLimits
 from broker.network.response_pieces import Piece, joined_bytes, release_pieces
+from broker.simulation.cluster.connect_attempt import Attempt
 from broker.simulation.cluster.event_loop import EventLoop, HostClock, HostTimers
 from broker.simulation.cluster.links import Links
 from broker.simulation.coverage import Coverage
@@ -323,53 +324,6 @@ class MemoryChannel:
         self.open = False
 
 
-class Attempt:
-    """A connection that is being made: `broker.network.interfaces.ConnectAttempt`."""
-
-    def __init__(
-        self,
-        channel: MemoryChannel,
-        port: int,
-        timers: HostTimers,
-        done: Callable[[Channel | OSError], None],
-    ) -> None:
-        """channel: the end of whoever connects. port: of its machine. timers: of its life."""
-        self.channel = channel
-        self.port = port
-        self._timers = timers
-        self._done: Callable[[Channel | OSError], None] | None = done
-
-    @property
-    def is_over(self) -> bool:
-        return self._done is None
-
-    def cancel(self) -> None:
-        self._done = None
-        self.channel.open = False
-
-    def succeed(self) -> None:
-        if self.is_over:
-            self.channel.send_reset()
-        elif self.channel.open:
-            self._timers.enter(partial(self._end, self.channel))
-        else:
-            self.fail(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
-
-    def fail(self, error: OSError) -> None:
-        self._timers.enter(partial(self._end, error))
-
-    def expire(self) -> None:
-        """In a turn of whoever connects."""
-        self._end(OSError("no answer in time"))
-
-    def _end(self, outcome: Channel | OSError) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            if isinstance(outcome, OSError):
-                self.channel.open = False
-            done(outcome)
-
-
 class MemoryListener:
     """`broker.network.interfaces.Listener`. Who knocks before `start`, or beyond the limits, waits."""
 
@@ -393,6 +347,13 @@ class MemoryListener:
         self._on_closed = on_closed
         self._backlog: deque[Attempt] = deque()
         self._is_started = False
+
+    def check_tls(self, tls: TlsSettings) -> None:
+        """See `broker.network.interfaces.Listener`."""
+
+    def change_tls(self, tls: TlsSettings) -> bool:
+        """See `broker.network.interfaces.Listener`."""
+        return False
 
     def start(self) -> None:
         self._is_started = True

@@ -89,6 +89,7 @@ class Names:
             server=SimpleNamespace(limits=self.limits, listen=self.listen, close_excess=list),
             threads=SimpleNamespace(files=self.threads),
             surroundings=SimpleNamespace(network=SimpleNamespace(resolve=self.resolve)),
+            change_stores=lambda config: None,
         )
         acceptors: Any = {endpoint.listener: None for endpoint in self.static.broker_listeners}
         service: Any = None

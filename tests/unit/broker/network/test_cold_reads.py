@@ -17,10 +17,12 @@ from broker.network.interfaces import DelayedAnswer, ListenerSettings
 from broker.network.output import Transport, plain
 from broker.network.response_pieces import NOTHING_WARM, Piece
 from broker.network.sockets import SocketChannel
+from config.tls_settings import TlsSettings
 from tests.support.rigs.file_slices import CountedFile, Slice
 from tests.support.rigs.hand_clock import HandClock
 from tests.support.rigs.network_rig import NetworkRig
 from tests.support.rigs.sans_io import MIB, other
+from tests.support.rigs.tls_rig import TlsClient, tls_of
 
 CONTENT = os.urandom(4 * MIB)
 
@@ -75,9 +77,10 @@ def rig_with(
     cold: ColdReads,
     kind: type[Slice] = Slice,
     make_transport: Callable[[socket.socket, ListenerSettings], Transport] | None = None,
+    tls: TlsSettings | None = None,
 ) -> NetworkRig:
     """A server that answers `position size` with head, slice, foot."""
-    rig = NetworkRig(cold=cold, make_transport=make_transport)
+    rig = NetworkRig(cold=cold, make_transport=make_transport, tls=tls)
     cold._clock = rig.clock
 
     def serve(
@@ -363,6 +366,31 @@ def test_a_transport_that_sends_no_files_has_cold_parts_read_by_a_helper(path: P
 
     rig.run(scenario)
     assert cold.parts == 4
+
+
+def test_over_tls_cold_parts_are_read_by_a_helper_and_encrypted_in_order(path: Path, tmp_path: Path) -> None:
+    offload = HandOffload()
+    file = CountedFile(path)
+    rig = rig_with(file, cold := Scripted(offload), tls=tls_of(tmp_path))
+
+    async def scenario(rig: NetworkRig) -> None:
+        client, leaving = await TlsClient.connect(rig), await TlsClient.connect(rig)
+        await client.send(other(f"1 {MIB}") + other("5 10"))
+        reading = asyncio.ensure_future(client.receive(MIB + 8 + 18))
+        while not reading.done():
+            if offload.calls:
+                offload.run_one()
+            await asyncio.sleep(0)
+        assert reading.result() == expected(1, MIB) + expected(5, 10)
+        await leaving.send(other("0 1000"))
+        await rig.until(lambda: offload.calls)
+        leaving.client.reset()
+        await rig.until(lambda: not all(channel.open for channel in rig.server._channels))
+        offload.run_one()
+        await rig.until(lambda: file.references == 1)
+
+    rig.run(scenario)
+    assert cold.parts == 6
 
 
 def test_the_kernel_tells_what_is_in_memory(tmp_path: Path) -> None:

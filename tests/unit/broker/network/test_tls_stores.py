@@ -7,9 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from broker.network.tls.contexts import client_context, server_context
+from broker.network.tls.sides import ListeningSide
 from broker.network.tls.stores import StoreRefused, open_key_store, open_trust_store
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError
@@ -160,6 +162,33 @@ def test_a_certificate_that_is_trusted_by_itself(tmp_path: Path) -> None:
     store = StoreSettings("ssl.truststore", "PEM", str(tmp_path / "pinned.pem"))
     context = client_context(tls_of(tmp_path, trust_store=store))
     assert context.verify_flags & ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "changed", "complaint"),
+    [
+        ("broker", ["127.0.0.1", "localhost", "more.example"], {}, ""),
+        ("other", ["127.0.0.1", "localhost"], {}, "existing=CN=broker, new=CN=other"),
+        ("other", ["127.0.0.1", "localhost"], {"may_change_name": True}, ""),
+        ("broker", ["127.0.0.1"], {}, "localhost of the existing one"),
+        ("broker", ["127.0.0.1"], {"may_drop_hosts": True}, ""),
+    ],
+)
+def test_what_another_certificate_may_say(
+    tmp_path: Path, name: str, hosts: list[str], changed: dict[str, bool], complaint: str
+) -> None:
+    before = tls_of(tmp_path)
+    side = ListeningSide(before, memoryview(bytearray(100)), names_clients=True)
+    assert not side.change(before)
+    another = authority().issue(name, hosts=hosts).write_pem(tmp_path / "another.pem")
+    wanted = key_store(tmp_path, another)
+    wanted = msgspec.structs.replace(wanted, **changed)
+    for attempt in (side.check, side.change):
+        if complaint:
+            with pytest.raises(StoreRefused, match=complaint):
+                attempt(wanted)
+        else:
+            attempt(wanted)
 
 
 # What the configs say
