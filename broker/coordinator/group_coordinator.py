@@ -336,7 +336,7 @@ class GroupCoordinator:
         )
         if not expressions:
             return
-        may_describe = partial(context.allows, Operation.DESCRIBE, ResourceType.TOPIC)
+        may_describe = partial(context.may_see, Operation.DESCRIBE, ResourceType.TOPIC)
         search = search_topics(expressions, self.cluster, may_describe, self._clock.wall_ms())
 
         def go_on() -> None:

@@ -61,8 +61,9 @@ def handle(
         names = [name for name in names if name >= cursor.topic_name]
     seen: list[str] = []
     hidden: list[str] = []
+    may_describe = context.allows if named else context.may_see
     for name in names:
-        (seen if context.allows(Operation.DESCRIBE, _TOPIC, name) else hidden).append(name)
+        (seen if may_describe(Operation.DESCRIBE, _TOPIC, name) else hidden).append(name)
         yield None
     limit = services.config.integer("max.request.partition.size.limit")
     page = _Page(services, context, max(1, min(limit, request.response_partition_limit)))

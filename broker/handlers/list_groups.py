@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from broker.coordinator.group_coordinator import GroupServices
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 
 
@@ -21,10 +21,10 @@ def handle(
     services: GroupServices, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
     response = services.groups.list_groups(request.states_filter, request.types_filter)
-    if response.groups and not context.allows_cluster(Operation.DESCRIBE):
+    if response.groups and not context.may_see(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         response.groups = [
             group
             for group in response.groups
-            if context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            if context.may_see(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
         ]
     return response

@@ -35,7 +35,7 @@ from controller.metadata.image.topics import TopicImage, TopicsImage
 from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
@@ -138,9 +138,9 @@ def _topics(
 
 def _all_topics(picture: _Picture, context: RequestContext) -> Parts:
     """Every topic that the client may see."""
-    allows = context.allows
+    may_see = context.may_see
     for image in picture.topics.by_name.values():
-        if allows(Operation.DESCRIBE, _TOPIC, image.name):
+        if may_see(Operation.DESCRIBE, _TOPIC, image.name):
             yield picture.of(image)
 
 
@@ -191,7 +191,7 @@ def _topics_by_name(
             yield picture.of(image)
         elif not creates:
             yield _unknown(name)
-        elif context.allows_cluster(Operation.CREATE) or context.allows(Operation.CREATE, _TOPIC, name):
+        elif _may_create(context, name):
             missing.append(name)
             yield None
         else:
@@ -199,6 +199,12 @@ def _topics_by_name(
     if missing:
         for name, error in services.topics.create_for(context, missing):
             yield TopicPart(error, name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _may_create(context: RequestContext, name: str) -> bool:
+    return context.may_see(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or context.allows(
+        Operation.CREATE, _TOPIC, name
+    )
 
 
 def _unknown(name: str) -> MetadataResponse.MetadataResponseTopic:

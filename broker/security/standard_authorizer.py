@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import Final
 
 from broker.security.audit_log import AuditLog
+from config.limits import TOPIC_NAME_LENGTH
 from controller.metadata.image.acls import DENY, LITERAL, PREFIXED, WILDCARD, Acl, AclsImage
 from protocol.serving.authorization import AuthorizerNotReady, Operation, ResourceType
 from protocol.serving.request_context import RequestContext
@@ -33,6 +34,12 @@ from protocol.serving.request_context import RequestContext
 __all__ = ["DefaultRule", "StandardAuthorizer", "deciding_rule", "may_do_somewhere"]
 
 EVERYBODY: Final = "User:*"
+
+RULES_KEPT: Final = 20_000
+"""Some 5 MiB, and a few times what a client asks for in one request."""
+
+_Question = tuple[str, str, int, int, str]
+"""Principal, host, operation, resource type and name."""
 
 _ALL: Final = int(Operation.ALL)
 _IMPLYING: Final[Mapping[int, tuple[Operation, ...]]] = MappingProxyType(
@@ -127,6 +134,10 @@ class StandardAuthorizer:
         self._super_users = super_users
         self._default = DefaultRule.ALLOW if allows_everyone_without_acls else DefaultRule.DENY
         self._audit = AuditLog()
+        self._known: dict[_Question, Acl | DefaultRule] = {}
+        """Rules that were found by `_known_by`: whoever asks for many topics, or as a follower for many
+        partitions, asks the same again with each request."""
+        self._known_by: AclsImage | None = None
 
     def authorize(
         self,
@@ -142,12 +153,11 @@ class StandardAuthorizer:
         if session.is_in_process:
             return True
         principal = str(session.principal)
-        rule: Acl | DefaultRule | None
+        rule: Acl | DefaultRule
         if principal in self._super_users:
             rule = DefaultRule.SUPER_USER
         else:
-            acls = self._loaded_acls()
-            rule = deciding_rule(acls, principal, session.host, operation, resource, name) or self._default
+            rule = self._rule(principal, session.host, operation, resource, name)
         if isinstance(rule, DefaultRule):
             is_allowed = rule is not DefaultRule.DENY
         else:
@@ -165,6 +175,20 @@ class StandardAuthorizer:
         return may_do_somewhere(
             self._loaded_acls(), str(session.principal), session.host, operation, resource
         )
+
+    def _rule(
+        self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str
+    ) -> Acl | DefaultRule:
+        acls = self._loaded_acls()
+        if acls is not self._known_by or len(self._known) >= RULES_KEPT:
+            self._known, self._known_by = {}, acls
+        question = (principal, host, operation, resource, name)
+        rule = self._known.get(question)
+        if rule is None:
+            rule = deciding_rule(acls, principal, host, operation, resource, name) or self._default
+            if len(name) <= TOPIC_NAME_LENGTH:
+                self._known[question] = rule
+        return rule
 
     def _loaded_acls(self) -> AclsImage:
         if not self._has_loaded:

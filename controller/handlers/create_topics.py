@@ -23,7 +23,7 @@ from controller.subjects.topics import CreationRules, create_topics
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.refusals import TOO_LARGE, create_topics_refused
-from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
@@ -36,7 +36,7 @@ def handle(
     if names_too_much(request):
         return create_topics_refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     controller = services.controller
-    everywhere = context.allows_cluster(Operation.CREATE)
+    everywhere = context.may_see(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def decide(image: ClusterImage, judge: Judge) -> Decision[CreateTopicsResponse]:
         in_force = controller.rules.in_force(image.configs)
@@ -45,7 +45,7 @@ def handle(
             default_replication_factor=in_force.integer("default.replication.factor"),
             configs=controller.rules,
             may_create=lambda name: everywhere or context.allows(Operation.CREATE, ResourceType.TOPIC, name),
-            may_describe_configs=lambda name: context.allows(
+            may_describe_configs=lambda name: context.may_see(
                 Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name
             ),
             judge=judge,

@@ -4,7 +4,8 @@ Versions 1-6. 5 brings error messages, 6 topic ids. Done when the removal is com
 data when they see it. With delete.topic.enable=false every topic is refused, and so is a request without any
 time (REQUEST_TIMED_OUT).
 
-Authorization: DELETE on the topic. Who may not DESCRIBE a topic that he named by id does not learn its name.
+Authorization: DELETE on the cluster, or on the topic. Who may not DESCRIBE a topic does not learn whether it
+exists, nor, if he named it by id, what it is called.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from controller.subjects.result import names_too_much
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.refusals import TOO_LARGE, delete_topics_refused
-from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.values import ZERO_UUID
@@ -96,15 +97,20 @@ def _resolve(
 ) -> dict[bytes, str | None]:
     """The names, by id, of the topics that may be deleted. The others are refused in `results`."""
     wanted: dict[bytes, str | None] = {}
+    everywhere = context.may_see(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may(operation: Operation, name: str) -> bool:
+        return everywhere or context.allows(operation, ResourceType.TOPIC, name)
+
     once_ids = [topic_id for topic_id, count in Counter(ids).items() if count == 1]
     known_names = services.controller.topic_names(once_ids)
     for topic_id in once_ids:
         name = known_names.get(topic_id)
         if name is None:
             results.append(_result(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
-        elif not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        elif not may(Operation.DESCRIBE, name):
             results.append(_result(None, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        elif not context.allows(Operation.DELETE, ResourceType.TOPIC, name):
+        elif not may(Operation.DELETE, name):
             results.append(_result(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             wanted[topic_id] = name
@@ -113,14 +119,16 @@ def _resolve(
     known_ids = services.controller.topic_ids(once_names)
     for name in once_names:
         topic_id = known_ids.get(name, ZERO_UUID)
-        if topic_id in named_by_id:
-            wanted.pop(topic_id, None)
-            sentence = "The provided topic name maps to an ID that was already supplied."
-            results.append(_result(name, topic_id, ErrorCode.INVALID_REQUEST, sentence))
-        elif not context.allows(Operation.DELETE, ResourceType.TOPIC, name):
+        if not may(Operation.DESCRIBE, name):
             results.append(_result(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic_id == ZERO_UUID:
             results.append(_result(name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        elif not may(Operation.DELETE, name):
+            results.append(_result(name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif topic_id in named_by_id:
+            wanted.pop(topic_id, None)
+            sentence = "The provided topic name maps to an ID that was already supplied."
+            results.append(_result(name, topic_id, ErrorCode.INVALID_REQUEST, sentence))
         else:
             wanted[topic_id] = name
     return wanted

@@ -86,7 +86,7 @@ def create_topics(
         if topic.name == METADATA_TOPIC:
             prohibited.append(_refusal(topic.name, _METADATA_LOG))
         elif not rules.may_create(topic.name):
-            fault = ControllerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            fault = ControllerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
             prohibited.append(_refusal(topic.name, fault))
         else:
             wanted.append(topic)

@@ -31,3 +31,33 @@ class HandmadeAuthorizer:
 
     def authorize_any(self, context: RequestContext, operation: Operation, resource: ResourceType) -> bool:
         return self.permits(context.session, operation, resource, ANY_NAME)
+
+
+class AskedAuthorizer:
+    """Gives one answer to everything, and remembers what it was asked.
+
+    questions: each once, as `READ TOPIC orders`, those about the cluster without its name; in parentheses
+    what is asked without a line in the log if it is denied.
+    """
+
+    def __init__(self, answer: bool) -> None:
+        self.answer = answer
+        self.questions: dict[str, None] = {}
+
+    def authorize(
+        self,
+        context: RequestContext,
+        operation: Operation,
+        resource: ResourceType,
+        name: str,
+        *,
+        in_earnest: bool = True,
+    ) -> bool:
+        of = "" if resource is ResourceType.CLUSTER else f" {resource.name} {name}"
+        question = f"{operation.name}{of}"
+        self.questions[question if in_earnest else f"({question})"] = None
+        return self.answer
+
+    def authorize_any(self, context: RequestContext, operation: Operation, resource: ResourceType) -> bool:
+        self.questions[f"{operation.name} any {resource.name}"] = None
+        return self.answer

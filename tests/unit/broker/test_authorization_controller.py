@@ -47,9 +47,10 @@ from protocol.messages.update_raft_voter import UpdateRaftVoterRequest
 from protocol.messages.vote import VoteRequest
 from protocol.registry import ApiKey
 from protocol.serving.authorization import Operation, ResourceType
+from protocol.serving.authorized_operations import OPERATIONS
 from protocol.serving.pending import Pending
 from protocol.serving.session import Session
-from tests.support.rigs.authorizers import HandmadeAuthorizer
+from tests.support.rigs.authorizers import AskedAuthorizer, HandmadeAuthorizer
 from tests.support.rigs.controllers import ControllerFixture, registration
 
 CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -160,6 +161,54 @@ CASES: Final[dict[ApiKey, tuple[Message, list[int]]]] = {
 }
 
 
+RIGHTS: Final = "; ".join(f"({operation.name})" for operation in OPERATIONS[ResourceType.CLUSTER])
+QUESTIONS: Final = {
+    ApiKey.API_VERSIONS: ("", ""),
+    ApiKey.ALLOCATE_PRODUCER_IDS: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.ALTER_PARTITION: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.BROKER_REGISTRATION: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.BROKER_HEARTBEAT: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.CONTROLLER_REGISTRATION: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.CREATE_TOPICS: (
+        "(CREATE); CREATE TOPIC t; CREATE TOPIC new",
+        "(CREATE); (DESCRIBE_CONFIGS TOPIC new)",
+    ),
+    ApiKey.DELETE_TOPICS: ("(DELETE); DESCRIBE TOPIC t; DESCRIBE TOPIC nowhere", "(DELETE)"),
+    ApiKey.CREATE_ACLS: ("ALTER", "ALTER"),
+    ApiKey.DELETE_ACLS: ("ALTER", "ALTER"),
+    ApiKey.DESCRIBE_ACLS: ("DESCRIBE", "DESCRIBE"),
+    ApiKey.DESCRIBE_CLUSTER: ("ALTER", f"ALTER; DESCRIBE; {RIGHTS}"),
+    ApiKey.DESCRIBE_CONFIGS: ("DESCRIBE_CONFIGS TOPIC t; DESCRIBE_CONFIGS; DESCRIBE_CONFIGS GROUP g",) * 2,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        "CLUSTER_ACTION; ALTER_CONFIGS TOPIC t; ALTER_CONFIGS; ALTER_CONFIGS GROUP g",
+    )
+    * 2,
+    ApiKey.ALTER_CONFIGS: (
+        "ALTER_CONFIGS TOPIC t; ALTER_CONFIGS; ALTER_CONFIGS GROUP g",
+        "ALTER_CONFIGS TOPIC t; ALTER_CONFIGS; ALTER_CONFIGS GROUP g",
+    ),
+    ApiKey.ADD_RAFT_VOTER: ("ALTER", "ALTER"),
+    ApiKey.BEGIN_QUORUM_EPOCH: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.END_QUORUM_EPOCH: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.REMOVE_RAFT_VOTER: ("ALTER", "ALTER"),
+    ApiKey.UPDATE_RAFT_VOTER: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.UNREGISTER_BROKER: ("ALTER", "ALTER"),
+    ApiKey.UPDATE_FEATURES: ("ALTER", "ALTER"),
+    ApiKey.VOTE: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.DESCRIBE_QUORUM: ("DESCRIBE", "DESCRIBE"),
+    ApiKey.ENVELOPE: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.FETCH: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+    ApiKey.CREATE_PARTITIONS: ("ALTER TOPIC t; ALTER TOPIC nowhere", "ALTER TOPIC t; ALTER TOPIC nowhere"),
+    ApiKey.ELECT_LEADERS: ("ALTER", "ALTER"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("ALTER", "ALTER"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ("DESCRIBE", "DESCRIBE"),
+    ApiKey.FETCH_SNAPSHOT: ("CLUSTER_ACTION", "CLUSTER_ACTION"),
+}
+"""What Apache Kafka 4.3.1 asks of an authorizer that denies everything, and of one that allows everything;
+how it is written says `AskedAuthorizer`."""
+
+
 def codes(value: Any) -> list[int]:
     """All error codes of an answer that are not 0."""
     if isinstance(value, list):
@@ -184,7 +233,7 @@ def fixture() -> ControllerFixture:
 def test_every_api_of_the_listener_is_in_the_table() -> None:
     table = controller_handlers()
     served = {key for key in ApiKey if table.get(key) is not None}
-    assert served == set(CASES)
+    assert served == set(CASES) == set(QUESTIONS)
 
 
 @pytest.mark.parametrize("key", CASES, ids=lambda key: key.name)
@@ -199,3 +248,18 @@ def test_nothing_is_allowed(fixture: ControllerFixture, key: ApiKey) -> None:
         assert getattr(topic, "topic_id", bytes(16)) == bytes(16), "an id that nobody may know"
     assert fixture.log.end_offset == end
     assert fixture.controller.image is image
+
+
+def asked(key: ApiKey, answer: bool) -> str:
+    """The questions to an authorizer that denies everything, or allows everything."""
+    fixture = ControllerFixture()
+    fixture.bring_up(1)
+    fixture.call(ApiKey.CREATE_TOPICS, CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]))
+    fixture.authorizer = authorizer = AskedAuthorizer(answer)  # type: ignore[assignment]
+    fixture.call(key, CASES[key][0])
+    return "; ".join(authorizer.questions)
+
+
+@pytest.mark.parametrize("key", QUESTIONS, ids=lambda key: key.name)
+def test_what_an_api_asks(key: ApiKey) -> None:
+    assert (asked(key, False), asked(key, True)) == QUESTIONS[key]

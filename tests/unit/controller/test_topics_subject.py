@@ -326,11 +326,26 @@ def test_deletion_can_be_switched_off() -> None:
 
 def test_who_may_not_describe_a_topic_does_not_learn_its_name(fixture: ControllerFixture) -> None:
     topic_id = create(fixture, topic("secret"))[0].topic_id
+    fixture.authorizer.forbidden.add((Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME))
     fixture.authorizer.forbidden.add((Operation.DELETE, ResourceType.TOPIC, "secret"))
+    fixture.authorizer.forbidden.add((Operation.DELETE, ResourceType.TOPIC, "nowhere"))
     assert delete(fixture, State(topic_id=topic_id))[0][:3] == ("secret", topic_id, 29)
     fixture.authorizer.forbidden.add((Operation.DESCRIBE, ResourceType.TOPIC, "secret"))
     assert delete(fixture, State(topic_id=topic_id))[0][:3] == (None, topic_id, 29)
     assert delete(fixture, State(name="secret"))[0][:3] == ("secret", ZERO_UUID, 29)
+    assert delete(fixture, State(name="nowhere"))[0][2] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    fixture.authorizer.forbidden.add((Operation.DESCRIBE, ResourceType.TOPIC, "nowhere"))
+    assert delete(fixture, State(name="nowhere"))[0][2] == 29
+    outcomes = delete(fixture, State(topic_id=topic_id), State(name="secret"))
+    assert sorted(code for _, _, code, _ in outcomes) == [29, 29], "nor which name belongs to an id"
+
+
+def test_who_may_delete_in_the_cluster_deletes_every_topic(fixture: ControllerFixture) -> None:
+    create(fixture, topic("a"))
+    for operation in (Operation.DELETE, Operation.DESCRIBE):
+        fixture.authorizer.forbidden.add((operation, ResourceType.TOPIC, "a"))
+    assert delete(fixture, State(name="a"))[0][2] == ErrorCode.NONE
+    assert not fixture.controller.image.topics.by_name
 
 
 def test_the_answer_waits_for_the_commit(fixture: ControllerFixture) -> None:
