@@ -317,6 +317,10 @@ ENDING_THREADS: Final = 32
 
 # Administration
 
+METERED_CLIENTS: Final = 4_096
+"""Clients of which a node remembers what they used of one kind of quota, at some 3 KiB each; the one that
+was silent for longest is forgotten for a new one."""
+
 ADMIN_REQUEST_BYTES: Final = 8 * KIB
 """The largest HTTP request head at the admin listener; bodies are not read."""
 

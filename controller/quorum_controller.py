@@ -60,6 +60,7 @@ from controller.subjects.feature_updates import (
     update_features,
 )
 from controller.subjects.liveness import BrokerLiveness
+from controller.subjects.mutation_quota import MutationQuota
 from controller.subjects.producer_ids import allocate_producer_ids
 from controller.subjects.result import ControllerError, Decision
 from controller.subjects.topics import delete_topics
@@ -416,11 +417,16 @@ class QuorumController:
 
     # Topics
 
-    def delete_topics(self, topic_ids: Sequence[bytes]) -> Pending[dict[bytes, ErrorCode]]:
+    def delete_topics(
+        self, topic_ids: Sequence[bytes], quota: MutationQuota
+    ) -> Pending[dict[bytes, ErrorCode]]:
         """Deletes topics. Returns the outcome by topic id."""
-        return self.decide(
-            lambda image: delete_topics(image, topic_ids), lambda code: dict.fromkeys(topic_ids, code)
-        )
+
+        def decide(image: ClusterImage) -> Decision[dict[bytes, ErrorCode]]:
+            quota.begin(self._clock.monotonic_ms())
+            return delete_topics(image, topic_ids, quota)
+
+        return self.decide(decide, lambda code: dict.fromkeys(topic_ids, code))
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
         """The ids of those topics that exist in the newest image, for a decision that follows at once."""

@@ -13,7 +13,9 @@ from config.ports import Clock, Timers
 from controller.metadata.log import MetadataLog
 from controller.metadata.policies import Policies
 from controller.quorum_controller import QuorumController
+from controller.subjects.mutation_quota import MutationQuota, MutationQuotas
 from protocol.serving.handler_table import HandlerTable
+from protocol.serving.request_context import RequestContext
 
 __all__ = ["ControllerServices", "LogServices", "ObserverServices"]
 
@@ -61,5 +63,19 @@ class ControllerServices(msgspec.Struct, gc=True):
     log: MetadataLog
     handlers: HandlerTable
     loggers: Loggers
+    mutations: MutationQuotas = msgspec.field(default_factory=MutationQuotas)
+    """How many partitions clients may have created and deleted."""
     policies: Policies | None = None
     """The operator's own policies. None if there are none."""
+
+    def __post_init__(self) -> None:
+        windows = self.config.integer("controller.quota.window.num")
+        self.mutations.seconds = windows * self.config.integer("controller.quota.window.size.seconds")
+
+    def mutation_quota(self, context: RequestContext, strict_since: int) -> MutationQuota:
+        """What the client of a request may have created and deleted. strict_since: the version of its API
+        from which on it is refused what is beyond that."""
+        user, now_ms = context.session.principal.name, self.clock.monotonic_ms()
+        is_strict = context.version >= strict_since
+        quotas = self.controller.image.quotas
+        return self.mutations.of(quotas, user, context.client_id, now_ms, strict=is_strict)

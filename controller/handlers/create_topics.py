@@ -9,10 +9,12 @@ nothing is done; later its time is not looked at, as in Kafka, where it bounds t
 turn alone.
 
 Authorization: CREATE on the cluster, or on the topic; DESCRIBE_CONFIGS on the topic for its configs in the
-answer. Left out: controller mutation quotas.
+answer. Since version 6 a quota of mutations refuses, before it throttles.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from controller.metadata.image.cluster_image import ClusterImage
 from controller.metadata.policies import Judge
@@ -27,6 +29,8 @@ from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
+STRICT_QUOTA_SINCE: Final = 6
+
 
 def handle(
     services: ControllerServices, context: RequestContext, request: CreateTopicsRequest
@@ -35,10 +39,12 @@ def handle(
         return create_topics_refused(request, ErrorCode.REQUEST_TIMED_OUT, None)
     if names_too_much(request):
         return create_topics_refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-    controller = services.controller
+    controller, clock = services.controller, services.clock
+    quota = services.mutation_quota(context, STRICT_QUOTA_SINCE)
     everywhere = context.may_see(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def decide(image: ClusterImage, judge: Judge) -> Decision[CreateTopicsResponse]:
+        quota.begin(clock.monotonic_ms())
         in_force = controller.rules.in_force(image.configs)
         rules = CreationRules(
             default_partitions=in_force.integer("num.partitions"),
@@ -49,12 +55,17 @@ def handle(
                 Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name
             ),
             judge=judge,
+            quota=quota,
         )
         return create_topics(image, request, rules, controller.random_source)
+
+    def throttled(response: CreateTopicsResponse) -> CreateTopicsResponse:
+        response.throttle_time_ms = quota.throttle_ms(clock.monotonic_ms())
+        return response
 
     return decide_by_policies(
         controller,
         services.policies,
         decide,
         lambda error: create_topics_refused(request, error, error.message),
-    )
+    ).then(throttled)

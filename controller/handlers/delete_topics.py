@@ -1,8 +1,8 @@
-"""DeleteTopics (20): topics go, by name or by id. KIP-4, KIP-516.
+"""DeleteTopics (20): topics go, by name or by id. KIP-4, KIP-516, KIP-599.
 
-Versions 1-6. 5 brings error messages, 6 topic ids. Done when the removal is committed; the brokers remove the
-data when they see it. With delete.topic.enable=false every topic is refused, and so is a request without any
-time (REQUEST_TIMED_OUT).
+Versions 1-6. 5 brings error messages and a quota's refusal, 6 topic ids. Done when the removal is committed;
+the brokers remove the data when they see it. With delete.topic.enable=false every topic is refused, and so is
+a request without any time (REQUEST_TIMED_OUT).
 
 Authorization: DELETE on the cluster, or on the topic. Who may not DESCRIBE a topic does not learn whether it
 exists, nor, if he named it by id, what it is called.
@@ -27,6 +27,7 @@ Result = DeleteTopicsResponse.DeletableTopicResult
 
 IDS_SINCE: Final = 6
 DISABLED_CODE_SINCE: Final = 3
+STRICT_QUOTA_SINCE: Final = 5
 
 
 def handle(
@@ -46,18 +47,20 @@ def handle(
     refused = _contradictions(request) if context.version >= IDS_SINCE else []
     results = [*refused, *_repeated(names, ids)]
     wanted = _resolve(services, context, names, ids, results)
+    quota = services.mutation_quota(context, STRICT_QUOTA_SINCE)
 
     def answer(outcome: dict[bytes, ErrorCode]) -> DeleteTopicsResponse:
         for topic_id, name in wanted.items():
             error = outcome[topic_id]
             results.append(_result(name, topic_id, error))
-        return DeleteTopicsResponse(responses=results)
+        return DeleteTopicsResponse(quota.throttle_ms(services.clock.monotonic_ms()), results)
 
-    return services.controller.delete_topics(list(wanted)).then(answer)
+    return services.controller.delete_topics(list(wanted), quota).then(answer)
 
 
 def _result(name: str | None, topic_id: bytes, error: ErrorCode, message: str | None = None) -> Result:
-    text = None if error is ErrorCode.NONE else message or error.message
+    told = error not in (ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    text = message or error.message if told else None
     return Result(name=name, topic_id=topic_id, error_code=error, error_message=text)
 
 

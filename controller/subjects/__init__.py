@@ -19,6 +19,7 @@ In reading order:
 * `configs`, `config_changes`       the configs in force and their validation, and changes of dynamic configs
 * `quota_changes`                   changes of client quotas
 * `acl_changes`                     access control entries are created and deleted
+* `mutation_quota`                  how many partitions a client may have created and deleted
 * `feature_updates`                 changes of finalized feature levels
 * `scram_credentials`               SCRAM credentials of users
 * `producer_ids`, `controllers`     blocks of producer ids, and registrations of controllers

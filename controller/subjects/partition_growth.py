@@ -12,6 +12,7 @@ from collections.abc import Callable
 from config.limits import PARTITIONS_PER_CREATE_REQUEST
 from config.ports import RandomSource
 from controller.metadata.image.cluster_image import ClusterImage
+from controller.subjects.mutation_quota import MutationQuota
 from controller.subjects.placement import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
@@ -29,8 +30,10 @@ def create_partitions(
     request: CreatePartitionsRequest,
     may_alter: Callable[[str], bool],
     random_source: RandomSource,
+    quota: MutationQuota,
 ) -> Decision[CreatePartitionsResponse]:
-    """may_alter: the caller's right on a topic of that name. A name that stands twice is answered once."""
+    """may_alter: the caller's right on a topic of that name. A name that stands twice is answered once.
+    quota: of partitions that the client may create."""
     counts = Counter(topic.name for topic in request.topics)
     results = [
         _refusal(name, ControllerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
@@ -45,6 +48,7 @@ def create_partitions(
             if not may_alter(topic.name):
                 raise ControllerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             added = _grow(image, topic, PARTITIONS_PER_CREATE_REQUEST - len(records), random_source)
+            quota.take(len(added))
         except ControllerError as fault:
             results.append(_refusal(topic.name, fault))
         else:
@@ -56,7 +60,7 @@ def create_partitions(
 def _refusal(name: str, fault: ControllerError) -> CreatePartitionsResponse.CreatePartitionsTopicResult:
     """The result of a refused topic. Kafka sends no message where it is only the default text of the error
     code."""
-    message = None if fault.message == fault.code.message else fault.message
+    message = None if fault.message in ("", fault.code.message) else fault.message
     return Result(name=name, error_code=fault.code, error_message=message)
 
 

@@ -28,6 +28,7 @@ from controller.metadata.policies import ConfigQuestion, Judge, PolicyQuestion, 
 from controller.metadata.random_ids import random_uuid
 from controller.metadata.topic_names import METADATA_TOPIC, Collisions, name_fault
 from controller.subjects.configs import ConfigRules
+from controller.subjects.mutation_quota import MutationQuota
 from controller.subjects.placement import bad_assignment, check_led, check_replicas, new_partition, place
 from controller.subjects.result import ControllerError, Decision
 from protocol.codec.message import Message
@@ -53,7 +54,7 @@ class CreationRules(msgspec.Struct, frozen=True):
     """The settings of this controller for the creation of topics.
 
     may_create and may_describe_configs: the principal's rights on a topic name. judge: the operator's own
-    policies, asked about what is valid otherwise.
+    policies, asked about what is valid otherwise. quota: of partitions that the client may create.
     """
 
     default_partitions: int
@@ -62,6 +63,7 @@ class CreationRules(msgspec.Struct, frozen=True):
     may_create: Callable[[str], bool]
     may_describe_configs: Callable[[str], bool]
     judge: Judge
+    quota: MutationQuota
 
 
 def new_topic_id(random_source: RandomSource, image: ClusterImage) -> bytes:
@@ -147,6 +149,7 @@ def _create(
         _ask(rules, ConfigQuestion("TOPIC", topic.name, tuple(configs.items())))
     replicas = _replicas(image, topic, rules, random_source)
     _ask(rules, _question(topic, configs, replicas))
+    rules.quota.take(len(replicas))
     topic_id = new_topic_id(random_source, image)
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     for name, value in configs.items():
@@ -250,15 +253,22 @@ def _assigned(image: ClusterImage, topic: CreateTopicsRequest.CreatableTopic) ->
     return [by_index[index] for index in range(len(by_index))]
 
 
-def delete_topics(image: ClusterImage, topic_ids: Sequence[bytes]) -> Decision[dict[bytes, ErrorCode]]:
+def delete_topics(
+    image: ClusterImage, topic_ids: Sequence[bytes], quota: MutationQuota
+) -> Decision[dict[bytes, ErrorCode]]:
     """Deletes topics. Returns the outcome by topic id, UNKNOWN_TOPIC_ID for one that does not exist, or not
-    any more."""
+    any more. quota: of partitions that the client may delete."""
     outcome: dict[bytes, ErrorCode] = {}
     records: list[Message] = []
     for topic_id in topic_ids:
         if topic_id not in image.topics.by_id:
             outcome[topic_id] = ErrorCode.UNKNOWN_TOPIC_ID
         elif topic_id not in outcome:
+            try:
+                quota.take(len(image.topics.by_id[topic_id].partitions))
+            except ControllerError as fault:
+                outcome[topic_id] = fault.code
+                continue
             outcome[topic_id] = ErrorCode.NONE
             records.append(RemoveTopicRecord(topic_id=topic_id))
     return Decision(records, outcome)
