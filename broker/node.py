@@ -168,7 +168,7 @@ class Node:
         collectors.register(request_collector(requests, self._queued_requests))
         for each in requests:
             self._health.at_window_end(each.end_window)
-        collectors.register(network_collector(self._shared.server))
+        collectors.register(network_collector(self._shared.server, self._shared.authentication.gates))
         collectors.register(self._health.collect)
         collectors.register(self._pauses.collect)
         collectors.register(lambda: iter([slow_turn_family(self._watchdog.slow_turns)]))

@@ -18,6 +18,7 @@ In reading order:
 * `loading`        puts the layers of settings together and checks them, at the start of every node
 * `broker_config`, `listeners`, `topic_config`   typed access for the broker, the log, the coordinators
 * `principal_mapping`, `tls_settings`   the configs of TLS for one listener, rules for names of clients
+* `jaas`, `authentication`   JAAS entries, and what the configs say of SASL
 * `checks`         relations between broker configs, as Kafka checks them at the start
 * `dynamic`, `dynamic_groups`, `dynamic_client_metrics`   checks of changes while the cluster runs
 * `list_changes`, `log_levels`   lists to which values are appended, levels of loggers

@@ -128,11 +128,22 @@ class BrokerConfig:
         """The value for one listener: that of `listener.name.<listener>.<name>` where it is set, else the
         broker's. Raises `InvalidValue` for a static text that is not valid."""
         scoped = f"listener.name.{listener.lower()}.{name}"
+        return self._scoped(scoped, name) if self._has(scoped) else self.value(name)
+
+    def for_mechanism(self, listener: str, mechanism: str, name: str) -> Value:
+        """The value for one SASL mechanism of a listener: that of
+        `listener.name.<listener>.<mechanism>.<name>` where it is set, else the listener's. Raises
+        `InvalidValue` for a static text that is not valid."""
+        scoped = f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}"
+        return self._scoped(scoped, name) if self._has(scoped) else self.for_listener(listener, name)
+
+    def _has(self, scoped: str) -> bool:
+        return scoped in self._values or scoped in self.static
+
+    def _scoped(self, scoped: str, name: str) -> Value:
         if scoped in self._values:
             return self._values[scoped]
-        if scoped in self.static:
-            return BROKER[name].parse(self.static[scoped].text)
-        return self.value(name)
+        return BROKER[name].parse(self.static[scoped].text)
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
         """The unparsed static texts of all keys with this prefix, which is taken off (for plug-ins)."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from config.authentication import check_sasl
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError, InvalidValue, UnmetRequirement
-from config.listeners import SERVED_PROTOCOLS
 from config.setting import one_line
 from config.tls_settings import check_tls
 from config.values import ConfigType, parse_value, split_map
@@ -25,7 +25,7 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 
 def check_relations(config: BrokerConfig) -> None:
     """Checks the relations between configs. Raises ConfigError for the first that does not hold."""
-    check_security_served(config)
+    check_security(config)
     check_kafkas_relations(config)
 
 
@@ -59,26 +59,13 @@ def _check_identity(config: BrokerConfig) -> None:
     )
 
 
-def check_security_served(config: BrokerConfig) -> None:
-    served = f"{' and '.join(SERVED_PROTOCOLS)} are the protocols of this release"
-    for endpoint in config.listeners:
-        _expect(
-            endpoint.security_protocol in SERVED_PROTOCOLS,
-            f"listener {endpoint.listener} asks for {endpoint.security_protocol}, which is not served yet: "
-            f"{served}",
-        )
-    # A broker speaks to its controllers by the first of these names, and a broker alone has none of them
-    # among its listeners.
+def check_security(config: BrokerConfig) -> None:
+    """Whether what the configs say of keys, logins and access control can be done. Raises ConfigError."""
+    # A node speaks to its controllers by the first of these names, which a broker alone does not listen on.
     controllers = config.controller_listener_names[:1]
-    for name in controllers:
-        protocol = config.listener_protocols.get(name, "PLAINTEXT")
-        _expect(
-            protocol in SERVED_PROTOCOLS,
-            f"controller.listener.names: listener {name} asks for {protocol}, which is not served yet: "
-            f"{served}",
-        )
     connecting = [*controllers, config.inter_broker_listener_name] if config.is_broker else controllers
     check_tls(config, [endpoint.listener for endpoint in config.listeners], connecting)
+    check_sasl(config)
     authorizer = config.text("authorizer.class.name")
     _expect(
         authorizer in ("", STANDARD_AUTHORIZER),

@@ -18,7 +18,7 @@ from typing import Final
 
 from config.broker_config import BrokerConfig
 from config.catalogue import BROKER, is_listener_scoped, unscoped_name
-from config.checks import check_kafkas_relations, check_security_served
+from config.checks import check_kafkas_relations, check_security
 from config.definition import PER_BROKER, READ_ONLY
 from config.errors import ConfigError, InvalidValue, UnmetRequirement, some_of
 from config.java_order import hash_order
@@ -59,6 +59,9 @@ _LISTENER_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
 _FOR_ALL_LISTENERS: Final = (*_LISTENER_LIMITS, "num.network.threads")
 """Listener configs that can also be set for one listener on all brokers at once."""
 
+_MAY_CHANGE: Final = _STORES.union(_FOR_ALL_LISTENERS)
+"""Settings of a listener that may change while it is open."""
+
 _RETENTION: Final = (
     ("log.local.retention.ms", "log.retention.ms"),
     ("log.local.retention.bytes", "log.retention.bytes"),
@@ -84,7 +87,7 @@ def validate_broker_change(
         _check_transition(current, wanted)
     except ConfigError as fault:
         raise invalid_as_a_whole(fault) from fault
-    check_security_served(wanted)
+    check_security(wanted)
     return wanted
 
 
@@ -197,11 +200,27 @@ def _check_listeners(current: BrokerConfig, wanted: BrokerConfig) -> None:
     before = {endpoint.listener: endpoint for endpoint in current.listeners}
     for endpoint in wanted.listeners:
         stays = before.get(endpoint.listener)
-        if stays is not None and stays.security_protocol != endpoint.security_protocol:
+        if stays is not None and (
+            stays.security_protocol != endpoint.security_protocol
+            or _of_listener(current, endpoint.listener) != _of_listener(wanted, endpoint.listener)
+        ):
             raise InvalidValue(
                 "Configs cannot be updated dynamically for existing listener "
                 f"ListenerName({endpoint.listener}), restart broker or create a new listener for update"
             )
+
+
+def _of_listener(config: BrokerConfig, listener: str) -> dict[str, str]:
+    """The settings of one listener that may not change while it is open: all but those of key stores and
+    limits."""
+    prefix = f"listener.name.{listener.lower()}."
+    texts = {name: setting.text for name, setting in config.static.items()}
+    texts |= {**config.dynamic_default, **config.dynamic_broker}
+    return {
+        name: text
+        for name, text in texts.items()
+        if name.startswith(prefix) and name.removeprefix(prefix) not in _MAY_CHANGE
+    }
 
 
 def _scala_set(listeners: Iterable[str]) -> str:

@@ -55,6 +55,9 @@ HONOURED: Final = _names(
     ssl.truststore.password ssl.truststore.certificates ssl.client.auth ssl.enabled.protocols
     ssl.cipher.suites ssl.endpoint.identification.algorithm ssl.principal.mapping.rules
     ssl.allow.dn.changes ssl.allow.san.changes
+    connection.failed.authentication.delay.ms connections.max.reauth.ms
+    sasl.enabled.mechanisms sasl.jaas.config sasl.server.max.receive.size
+    sasl.mechanism.inter.broker.protocol sasl.mechanism.controller.protocol
     request.timeout.ms fetch.max.bytes max.incremental.fetch.session.cache.slots
     max.request.partition.size.limit
     config.providers

@@ -17,9 +17,6 @@ from config.errors import ConfigError, java_text
 from config.values import split_map
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS: Final = ("PLAINTEXT", "SSL")
-"""Those that a listener may have in this release. A file that asks for another one is refused at the
-start."""
 
 _ENDPOINT: Final = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 

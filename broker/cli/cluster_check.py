@@ -48,6 +48,10 @@ class NotAsked(Exception):
     """The cluster does not answer; the text is one line for the operator."""
 
 
+class _Closed(ProtocolError):
+    """The broker has closed the connection."""
+
+
 class Cluster(msgspec.Struct, frozen=True):
     """What a broker tells of its cluster. bootstrap: where it was asked. brokers: addresses of those that are
     not fenced, by id."""
@@ -145,7 +149,13 @@ def _ask(connection: socket.socket, bootstrap: str) -> Cluster:
             f"it does not serve {describing.name} (error {ErrorCode.of(told.error_code).name})"
         )
     version = min(there.max_version, describing.versions.last)
-    answer = _call(connection, DescribeClusterRequest(), DescribeClusterResponse, version)
+    try:
+        answer = _call(connection, DescribeClusterRequest(), DescribeClusterResponse, version)
+    except (_Closed, ConnectionError) as problem:
+        raise ProtocolError(
+            "it told its versions and then closed the connection, as a listener with SASL does. This command "
+            "cannot log in: name the address of a listener without SASL"
+        ) from problem
     if answer.error_code:
         raise ProtocolError(f"{ErrorCode.of(answer.error_code).name}: {answer.error_message}")
     levels = {each.name: each.max_version_level for each in told.finalized_features}
@@ -166,6 +176,6 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         part = connection.recv(min(size - len(data), 1 << 16))
         if not part:
-            raise ProtocolError("the connection was closed where an answer was due")
+            raise _Closed("the connection was closed where an answer was due")
         data += part
     return bytes(data)

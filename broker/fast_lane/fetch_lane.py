@@ -233,6 +233,8 @@ class FetchLanes:
     ) -> None:
         if not isinstance(response, FetchResponse) or not _is_plain(route.version, request, response):
             return
+        if connection.session.authentication is not None:
+            return  # the session ends, which is looked at with each request
         if request.rack_id and self._fetches.selector is not None:
             return  # it may be sent to another replica with any of its requests
         lane = connection.fast_lane(_FETCH)

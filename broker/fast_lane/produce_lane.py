@@ -357,6 +357,8 @@ class ProduceLanes:
         topics = request.topic_data
         if len(topics) != 1 or len(topics[0].partition_data) != 1 or not request.acks:
             return
+        if connection.session.authentication is not None:
+            return  # the session ends, which is looked at with each request
         if request.transactional_id is not None:
             return  # its batches belong to transactions, which the long way looks after
         lane = connection.fast_lane(_PRODUCE)

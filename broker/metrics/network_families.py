@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from broker.metrics.families import Collector, Family, Sample, counter, gauge
@@ -10,12 +11,15 @@ from broker.network.cold_reads import ColdReads
 from broker.network.interfaces import Traffic
 from broker.network.memory import RequestMemory
 from broker.network.server import Server
+from broker.security.sasl_gate import AuthenticationCounts, SaslGate
 from config.limits import LABELS_PER_METRIC
 
 _PREFIX: Final = "kafka_server_socket_server_metrics_"
 
 
-def network_collector(server: Server) -> Collector:
+def network_collector(server: Server, gates: Mapping[str, SaslGate] = MappingProxyType({})) -> Collector:
+    """gates: those of the listeners with SASL, by the listener's name."""
+
     def collect() -> Iterator[Family]:
         def per_listener(value: Callable[[Traffic], int]) -> Iterator[Sample]:
             for name, acceptor in list(server.acceptors.items()):  # they come and go while this is written
@@ -63,6 +67,7 @@ def network_collector(server: Server) -> Collector:
             "Open connections by the client software that they named",
             _software(server),
         )
+        yield from _authentications(server, gates)
         yield Family(
             "barnabas_connections_refused_total",
             "counter",
@@ -79,6 +84,48 @@ def network_collector(server: Server) -> Collector:
             yield from _cold_reads(server.network.cold)
 
     return collect
+
+
+def _authentications(server: Server, gates: Mapping[str, SaslGate]) -> Iterator[Family]:
+    """Listeners without SASL have them too, as in Kafka."""
+
+    def per_listener(value: Callable[[AuthenticationCounts], int]) -> Iterator[Sample]:
+        for name in list(server.acceptors):
+            gate = gates.get(name)
+            yield {"listener": name, "networkProcessor": "0"}, 0 if gate is None else value(gate.counts)
+
+    for name, words, value in _AUTHENTICATIONS:
+        yield Family(name, "counter", words, per_listener(value))
+
+
+_AUTHENTICATIONS: Final[tuple[tuple[str, str, Callable[[AuthenticationCounts], int]], ...]] = (
+    (
+        _PREFIX + "successful_authentication_total",
+        "Connections whose clients have authenticated",
+        lambda counts: counts.successful,
+    ),
+    (
+        _PREFIX + "successful_authentication_no_reauth_total",
+        "Those of clients that cannot authenticate again",
+        lambda counts: counts.without_again,
+    ),
+    (
+        _PREFIX + "failed_authentication_total",
+        "Connections whose clients have not",
+        lambda counts: counts.failed,
+    ),
+    (
+        _PREFIX + "successful_reauthentication_total",
+        "Authentications of clients that had authenticated before",
+        lambda counts: counts.again,
+    ),
+    (_PREFIX + "failed_reauthentication_total", "Those that have failed", lambda counts: counts.failed_again),
+    (
+        "barnabas_expired_sessions_closed_total",
+        "Connections that were closed because their sessions had ended",
+        lambda counts: counts.expired,
+    ),
+)
 
 
 def _memory(memory: RequestMemory) -> Iterator[Family]:

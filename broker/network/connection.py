@@ -517,9 +517,10 @@ class Connection:
         self.memory_freed()
 
     def _refuse(self, size: int) -> None:
-        reason = (
-            f"a frame of {size} bytes, allowed are 0 to {self.max_frame_bytes} (socket.request.max.bytes)"
+        config = (
+            "socket.request.max.bytes" if self.session.is_authenticated else "sasl.server.max.receive.size"
         )
+        reason = f"a frame of {size} bytes, allowed are 0 to {self.max_frame_bytes} ({config})"
         if size >> 16 == _TLS_HANDSHAKE:
             reason = (
                 f"the first bytes are {size.to_bytes(4).hex(' ')}, a TLS handshake, and the listener speaks "

@@ -197,7 +197,8 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     """The settings of one listener. A buffer size below 1 leaves the choice to the kernel.
 
     send_buffer_bytes: None where the user has set nothing, and the network may choose. tls: None for a
-    security protocol without TLS.
+    security protocol without TLS. sasl_server_max_receive_size: the largest frame of a client that is not
+    authenticated; None on a listener without SASL.
     """
 
     name: str
@@ -208,6 +209,7 @@ class ListenerSettings(msgspec.Struct, frozen=True):
     receive_buffer_bytes: int = -1
     security_protocol: str = "PLAINTEXT"
     tls: TlsSettings | None = None
+    sasl_server_max_receive_size: int | None = None
 
 
 class Listener(Protocol):

@@ -108,11 +108,13 @@ class Server:
     def _open(self, acceptor: Listener, service: Service, channel: Channel, port: int) -> None:
         settings, host = acceptor.settings, channel.host
         self._number += 1
+        max_unauthenticated_bytes = settings.sasl_server_max_receive_size
         session = Session(
             connection_id=f"{acceptor.host}:{acceptor.port}-{host}:{port}-{self._number}",
             listener=settings.name,
             host=host,
             security_protocol=settings.security_protocol,
+            is_authenticated=max_unauthenticated_bytes is None,
         )
         connection = Connection(
             service,
@@ -122,7 +124,11 @@ class Server:
             ready_queue=self.ready_queue,
             clock=self._clock,
             timers=self._timers,
-            max_frame_bytes=self._settings.socket_request_max_bytes,
+            max_frame_bytes=(
+                self._settings.socket_request_max_bytes
+                if max_unauthenticated_bytes is None
+                else max_unauthenticated_bytes
+            ),
         )
         connection.touch()
         self._channels[channel] = connection

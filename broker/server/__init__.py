@@ -4,6 +4,7 @@ In reading order:
 
 * `shared_server`       what both roles of a node use: ports, logs, listeners, metrics
 * `connection_limits`   how many connections each role takes
+* `authentication`      SASL: what guards each listener, and how the node logs in to others
 * `quorum`              the replica of the metadata log, and channels to the other replicas and the leader
 * `controller_server`   the controller: its replica of the metadata log, its decisions, its listeners
 * `observer_server`     the replica of the metadata log on a node that is no controller

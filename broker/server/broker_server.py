@@ -40,7 +40,7 @@ from broker.metadata.publishers import (
     TopicChangesPublisher,
 )
 from broker.metrics.fetcher_families import fetcher_collector
-from broker.network.interfaces import Listener
+from broker.network.interfaces import Listener, Service
 from broker.replication.coordinator_log import CoordinatorLog
 from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.fetch_sessions import FetchSessions
@@ -61,6 +61,7 @@ from broker.server.shared_server import SharedServer
 from broker.server.transactions import BrokerTransactions
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
+from config.listeners import Endpoint
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.image.features import KRAFT_VERSION
@@ -142,16 +143,25 @@ class BrokerServer:
             current=shared.current_request,
             fast_lanes=self._make_fast_lanes(),
         )
-        for listener in self.acceptors:
-            shared.server.serve(listener, self.dispatcher)
+        for endpoint in config.broker_listeners:
+            shared.server.serve(endpoint.listener, self._service_of(endpoint, config))
         self.followers = DynamicConfigListeners(
-            shared, self.services, self.acceptors, self.dispatcher, self.lane_epoch
+            shared, self.services, self.acceptors, self._service_of, self.lane_epoch
         )
         self.followers.limit_connections(config)
         self.loader = self._make_loader(channel(f"broker-{shared.node_id}-metadata"), publishers)
         self.lifecycle = self._make_lifecycle(channel(f"broker-{shared.node_id}-lifecycle"), on_failure)
         shared.tell_of_descriptors()
         shared.logs.watch(self._log_went_offline, self._directory_failed)
+
+    def _service_of(self, endpoint: Endpoint, config: BrokerConfig) -> Service:
+        """What serves the connections of a listener. Raises ConfigError."""
+        return self._shared.authentication.guarded(
+            endpoint,
+            config,
+            self.dispatcher,
+            lambda mechanism, user: self.metadata.image.scram.get(mechanism.type, user),
+        )
 
     def _make_controller_channel(self, peer: LeaderPeer) -> ControllerChannel:
         return ControllerChannel(

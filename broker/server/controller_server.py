@@ -17,6 +17,7 @@ from controller.handler_table import controller_handlers
 from controller.quorum_controller import QuorumController
 from controller.registration import FollowerRegistration
 from controller.services import ControllerServices
+from protocol.scram import ScramCredential, ScramMechanism
 
 
 class ControllerServer:
@@ -63,8 +64,9 @@ class ControllerServer:
             lane=shared.lane,
             current=shared.current_request,
         )
-        for listener in self.acceptors:
-            shared.server.serve(listener, self.dispatcher)
+        for endpoint in config.controller_listeners:
+            service = shared.authentication.guarded(endpoint, config, self.dispatcher, self._credential)
+            shared.server.serve(endpoint.listener, service)
         self.registration = FollowerRegistration(
             self.controller,
             lambda: self.log.leader_address,
@@ -74,6 +76,9 @@ class ControllerServer:
         )
         listener = next(iter(self.acceptors))
         self._channels = LeaderChannels(shared, self.log, self.dispatcher, self.handlers, listener)
+
+    def _credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        return self.controller.image.scram.get(mechanism.type, user)
 
     def start(self) -> None:
         """Starts the replica; a single voter leads when this returns. Raises UnsupportedCluster."""

@@ -10,7 +10,7 @@ start, because that is when a broker registers; one that is taken away closes it
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ _log = logging.getLogger("barnabas.node")
 class DynamicConfigListeners:
     """`follow` is called with every new config, in the order of the metadata log.
 
-    service: serves the connections of a new listener. lane_epoch: the node's (`broker.fast_lane`).
+    service_of: what serves the connections of a new listener. lane_epoch: the node's (`broker.fast_lane`).
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class DynamicConfigListeners:
         shared: SharedServer,
         services: BrokerServices,
         acceptors: dict[str, Listener],
-        service: Service,
+        service_of: Callable[[Endpoint, BrokerConfig], Service],
         lane_epoch: LaneEpoch,
     ) -> None:
         self._lane_epoch = lane_epoch
         self._shared = shared
         self._services = services
         self._acceptors = acceptors
-        self._service = service
+        self._service_of = service_of
         self._overrides: Mapping[str, int] = {}
         """The value of max.connections.per.ip.overrides in force."""
         self._addresses: dict[str, list[str]] = {}
@@ -127,7 +127,8 @@ class DynamicConfigListeners:
 
     def _open_listener(self, endpoint: Endpoint, config: BrokerConfig) -> None:
         name = endpoint.listener
-        acceptor = self._shared.server.listen(listener_settings(endpoint, config), self._service)
+        service = self._service_of(endpoint, config)
+        acceptor = self._shared.server.listen(listener_settings(endpoint, config), service)
         self._acceptors[name] = acceptor
         acceptor.start()
         _log.info("Listener %s is open at %s:%d", name, acceptor.host, acceptor.port)

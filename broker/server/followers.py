@@ -9,7 +9,7 @@ from broker.metadata.cache import MetadataCache
 from broker.quotas.replication_quota import ReplicationQuota
 from broker.replication.fetcher.fetcher_manager import ReplicaFetcherManager
 from broker.replication.fetcher.fetcher_surroundings import FetcherSettings, FetcherSurroundings
-from broker.server.quorum import connect
+from broker.server.quorum import connect_to_broker
 from broker.server.shared_server import SharedServer
 from config.broker_config import BrokerConfig
 from controller.metadata.image.brokers import BrokerEndpoint
@@ -40,7 +40,7 @@ def make_fetchers(
     return ReplicaFetcherManager(
         surroundings,
         fetchers_per_leader=config.integer("num.replica.fetchers"),
-        connect=partial(connect, shared, listener),
+        connect=partial(connect_to_broker, shared),
         endpoint=endpoint,
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from broker.controller_channel.peer.in_process import InProcessPeer
+from broker.controller_channel.peer.login import Login
 from broker.controller_channel.peer.tcp import TcpPeer
 from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.network.interfaces import Service
@@ -21,7 +22,13 @@ from controller.metadata.replicated_log import ReplicatedMetadataLog
 from controller.raft.identity import Address
 from protocol.serving.handler_table import HandlerTable
 
-__all__ = ["LeaderChannels", "connect", "connect_to_controller", "open_metadata_log", "quorum_channel"]
+__all__ = [
+    "LeaderChannels",
+    "connect_to_broker",
+    "connect_to_controller",
+    "open_metadata_log",
+    "quorum_channel",
+]
 
 
 def open_metadata_log(shared: SharedServer, endpoints: Mapping[str, BrokerEndpoint]) -> ReplicatedMetadataLog:
@@ -53,13 +60,22 @@ def quorum_channel(shared: SharedServer, host: str, port: int) -> TcpPeer:
 
 
 def connect_to_controller(shared: SharedServer, host: str, port: int, client_id: str) -> TcpPeer:
-    """`connect` to the listener of a controller: the first of controller.listener.names."""
-    return connect(shared, shared.config.controller_listener_names[0], host, port, client_id)
+    """A channel to a controller listener of another node: the first of controller.listener.names."""
+    listener = shared.config.controller_listener_names[0]
+    return _connect(shared, listener, host, port, client_id, shared.controller_login)
 
 
-def connect(shared: SharedServer, listener: str, host: str, port: int, client_id: str) -> TcpPeer:
-    """A channel to the listener of that name of another node, by its security protocol. It reports a failed
-    connection at once, because the caller can ask another node."""
+def connect_to_broker(shared: SharedServer, host: str, port: int, client_id: str) -> TcpPeer:
+    """A channel to the inter-broker listener of another node."""
+    listener = shared.config.inter_broker_listener_name
+    return _connect(shared, listener, host, port, client_id, shared.broker_login)
+
+
+def _connect(
+    shared: SharedServer, listener: str, host: str, port: int, client_id: str, login: Login | None
+) -> TcpPeer:
+    """A channel to the listener of that name, by its security protocol. It reports a failed connection at
+    once, because the caller can ask another node."""
     return TcpPeer(
         host,
         port,
@@ -70,6 +86,7 @@ def connect(shared: SharedServer, listener: str, host: str, port: int, client_id
         client_id=client_id,
         is_patient=False,
         tls=partial(shared.tls_to, listener),
+        login=login,
     )
 
 
@@ -112,6 +129,7 @@ class LeaderChannels:
             timers=shared.timers,
             client_id=client_id,
             listener=self._listener,
+            principal=None if shared.controller_login is None else shared.controller_login.principal,
         )
         peer = LeaderPeer(
             here,

@@ -17,6 +17,8 @@ from broker.network.memory import RequestMemory, pool_bound_bytes
 from broker.network.server import Server, ServerSettings
 from broker.ports.surroundings import Surroundings
 from broker.replication.topic_settings import loading_config
+from broker.server.authentication import Authentication
+from config.authentication import controller_login, has_sasl, inter_broker_login
 from config.broker_config import BrokerConfig
 from config.dynamic import invalid_as_a_whole
 from config.errors import ConfigError
@@ -56,6 +58,11 @@ class SharedServer:
         self.random_source = surroundings.random_source
         self.files = surroundings.files
         self.threads = surroundings.threads
+        self.authentication = Authentication(self.clock, self.timers, self.random_source)
+        self.controller_login = self.authentication.login(controller_login(config))
+        self.broker_login = (
+            self.authentication.login(inter_broker_login(config)) if config.is_broker else None
+        )
         self.memory = RequestMemory(
             pool_bound_bytes(config.integer("queued.max.request.bytes"), surroundings.available_memory_bytes)
         )
@@ -229,6 +236,9 @@ def listener_settings(endpoint: ListenerEndpoint, config: BrokerConfig) -> Liste
         receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes") or -1,
         security_protocol=endpoint.security_protocol,
         tls=tls_settings(config, endpoint.listener),
+        sasl_server_max_receive_size=(
+            config.integer("sasl.server.max.receive.size") if has_sasl(endpoint.security_protocol) else None
+        ),
     )
 
 

@@ -29,7 +29,7 @@ from broker.coordinator.transaction.transaction_operation import TransactionSett
 from broker.metadata.cache import MetadataCache
 from broker.network.interfaces import Service
 from broker.replication.coordinator_log import CoordinatorLog
-from broker.server.quorum import connect
+from broker.server.quorum import connect_to_broker
 from broker.server.shared_server import SharedServer
 from config.broker_config import BrokerConfig
 from config.ports import Timers
@@ -150,7 +150,7 @@ class NodeAddresses:
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def connect(self, host: str, port: int) -> ClosableChannel:
-        return connect(self._shared, self._listener, host, port, self._client_id)
+        return connect_to_broker(self._shared, host, port, self._client_id)
 
     def here(self) -> ClosableChannel:
         shared = self._shared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv6Address, ip_address
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -35,8 +35,10 @@ class Session(msgspec.Struct, gc=False):
 
     host: the peer's address without port, as Kafka shows it without the slash. is_in_process: the peer is
     this process's other role. is_authenticated: False on a listener with SASL until SaslAuthenticate has
-    succeeded (`broker.security.sasl_gate`). walked_bytes: by topic id and partition, the bytes of the batches
-    whose records were looked at one by one (`broker.replication.watched_batches`).
+    succeeded (`broker.security.sasl_gate`). authentication: belongs to the gate: the exchange that is going
+    on, or that of a session that will end; None without SASL, and in a session without an end. walked_bytes:
+    by topic id and partition, the bytes of the batches whose records were looked at one by one
+    (`broker.replication.watched_batches`).
     """
 
     connection_id: str
@@ -48,6 +50,7 @@ class Session(msgspec.Struct, gc=False):
     client_software_version: str = "unknown"
     is_in_process: bool = False
     is_authenticated: bool = True
+    authentication: Any = None
     walked_bytes: WalkedBytes = {}
 
 

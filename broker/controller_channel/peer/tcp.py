@@ -9,7 +9,10 @@ other nodes to ask and wants to know at once. After a failure the next attempt w
     state         cause                              next
     IDLE          a request                          CONNECTING
     CONNECTING    connected                          NEGOTIATING
-    NEGOTIATING   versions are known                 READY
+    NEGOTIATING   versions are known                 READY, or LOGGING_IN where the other side wants a login
+    LOGGING_IN    the login is done                  READY
+    READY         a request, and the session ends    LOGGING_IN
+                  soon (KIP-368)
     any of these  refused, broken, timed out         RESTING
     RESTING       the rest is over: requests wait    CONNECTING
                                     nobody waits     IDLE
@@ -26,9 +29,11 @@ from types import MappingProxyType
 from typing import Final
 
 from broker.controller_channel.peer.calls import Call, Calls, OnResponse
+from broker.controller_channel.peer.login import Login, renewal_ms
 from broker.controller_channel.peer.replies import BrokenReply, ReplyConnection
 from broker.network.interfaces import Channel, ConnectAttempt, Network, Traffic
 from broker.network.memory import RequestMemory
+from broker.security.mechanism import LoginRefused
 from config.ports import Clock, Timers
 from config.tls_settings import TlsSettings
 from protocol.codec.message import Message
@@ -55,6 +60,7 @@ class State(Enum):
     IDLE = "idle"
     CONNECTING = "connecting"
     NEGOTIATING = "negotiating"
+    LOGGING_IN = "logging in"
     READY = "ready"
     RESTING = "resting"
     CLOSED = "closed"
@@ -66,6 +72,7 @@ class TcpPeer:
 
     last_versions: by API key, the highest version that is sent although both sides might know a higher one.
     tls: asked for each connection; None for a listener without TLS.
+    login: how the channel authenticates itself before its first request; None where it need not.
     """
 
     def __init__(
@@ -81,6 +88,7 @@ class TcpPeer:
         is_patient: bool = True,
         last_versions: Mapping[int, int] = MappingProxyType({}),
         tls: Callable[[], TlsSettings | None] = lambda: None,
+        login: Login | None = None,
     ) -> None:
         self.state = State.IDLE
         self.traffic = Traffic()
@@ -95,6 +103,9 @@ class TcpPeer:
         self._is_patient = is_patient
         self._last_versions = last_versions
         self._tls = tls
+        self._login = login
+        self._renew_at_ms: int | None = None
+        self._told_refusal = ""
         self._sent = Calls(clock, timers, self._no_answer)
         self._unsent = Calls(clock, timers, self._not_sent)
         self._waiting: list[Call] = []
@@ -111,17 +122,19 @@ class TcpPeer:
             self._timers.call_soon(partial(on_response, PeerError(reason)))
         elif self.state is State.RESTING and not self._is_patient:
             self._timers.call_soon(partial(on_response, PeerError("the last attempt to connect failed")))
-        elif self.state is State.READY:
+        elif self.state is State.READY and not self._must_renew():
             self._put(self._sent.begin(request, api(key).response, on_response, timeout_ms))
         else:
             self._waiting.append(self._unsent.begin(request, api(key).response, on_response, timeout_ms))
             if self.state is State.IDLE:
                 self._connect()
+            elif self.state is State.READY:
+                self._log_in()
 
     def versions(self) -> Mapping[int, tuple[int, int]] | None:
         """By API key, the first and the last version that the other side serves; None while there is no
         connection on which it has told them."""
-        return self._versions if self.state is State.READY else None
+        return self._versions if self.state in (State.READY, State.LOGGING_IN) else None
 
     def close_channel(self) -> None:
         """Closes the channel. Requests that are under way fail."""
@@ -172,6 +185,41 @@ class TcpPeer:
         if response.error_code != ErrorCode.NONE:
             self._drop_connection(f"it does not tell its versions (error {response.error_code})")
             return
+        if self._login is None:
+            self._ready()
+        else:
+            self._log_in()
+
+    def _log_in(self) -> None:
+        """Authenticates, at first or again. What is sent meanwhile waits."""
+        self.state = State.LOGGING_IN
+        if self._login is not None:
+            self._login.begin(self._ask_for_login, self._logged_in)
+
+    def _ask_for_login(self, request: Message, on_response: OnResponse) -> None:
+        key = int(request.declaration.key or 0)
+        self._put(self._sent.begin(request, api(key).response, on_response, CONNECT_TIMEOUT_MS))
+
+    def _logged_in(self, lifetime_ms: int | LoginRefused) -> None:
+        if self.state is not State.LOGGING_IN:
+            return
+        if isinstance(lifetime_ms, LoginRefused):
+            reason = str(lifetime_ms)
+            if reason != self._told_refusal:
+                self._told_refusal = reason
+                _log.warning("Peer %s: the login is refused, and is tried again: %s", self._told, reason)
+            self._turn_away(f"the login is refused: {reason}")
+            self._drop_connection(f"the login is refused: {reason}")
+            return
+        self._told_refusal = ""
+        now_ms = self._clock.monotonic_ms()
+        self._renew_at_ms = now_ms + renewal_ms(lifetime_ms) if lifetime_ms > 0 else None
+        self._ready()
+
+    def _must_renew(self) -> bool:
+        return self._renew_at_ms is not None and self._clock.monotonic_ms() >= self._renew_at_ms
+
+    def _ready(self) -> None:
         self.state = State.READY
         self._rest_ms = FIRST_REST_MS
         waiting, self._waiting = self._waiting, []
@@ -241,16 +289,21 @@ class TcpPeer:
     def _failed(self, reason: str) -> None:
         """Fails what was sent, and waits before the next attempt to connect."""
         self._sent.fail_all(reason)
+        self._renew_at_ms = None
         if self.state is State.CLOSED:
             return
-        if not self._is_patient:
-            self._unsent.fail_all(reason)
-            self._waiting.clear()
+        self._turn_away(reason)
         if self.state is State.CONNECTING and self._rest_ms == FIRST_REST_MS:
             _log.info("Peer %s: %s", self._told, reason)
         self.state = State.RESTING
         self._timers.call_at(self._clock.monotonic_ms() + self._rest_ms, self._rested)
         self._rest_ms = min(2 * self._rest_ms, LONGEST_REST_MS)
+
+    def _turn_away(self, reason: str) -> None:
+        """Fails what waits for a connection, if its sender would rather ask another node."""
+        if not self._is_patient:
+            self._unsent.fail_all(reason)
+            self._waiting.clear()
 
     def _rested(self) -> None:
         if self.state is State.RESTING:

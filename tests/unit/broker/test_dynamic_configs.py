@@ -93,7 +93,9 @@ class Names:
         )
         acceptors: Any = {endpoint.listener: None for endpoint in self.static.broker_listeners}
         service: Any = None
-        self.followers = DynamicConfigListeners(shared, services, acceptors, service, LaneEpoch())
+        self.followers = DynamicConfigListeners(
+            shared, services, acceptors, lambda endpoint, config: service, LaneEpoch()
+        )
 
     def resolve(self, names: list[str]) -> dict[str, list[str]]:
         self.asked += names

@@ -11,14 +11,20 @@ import pytest
 import uvloop
 
 from broker.controller_channel.peer import tcp
+from broker.controller_channel.peer.login import Login
 from broker.controller_channel.peer.tcp import State, TcpPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
-from broker.network.interfaces import ListenerSettings
+from broker.handlers import sasl_authenticate, sasl_handshake
+from broker.network.interfaces import ListenerSettings, Service
 from broker.network.memory import RequestMemory
 from broker.network.server import Server
 from broker.network.socket_network import SocketNetwork
 from broker.security.authorizer import AllowAll
+from broker.security.mechanism import PlainClient, PlainServer
+from broker.security.sasl_authenticator import SaslAuthenticator
+from broker.security.sasl_gate import GateSettings, SaslGate
+from config.authentication import SaslListener, SaslLogin
 from protocol.codec.message import Message
 from protocol.errors import ProtocolError
 from protocol.messages.api_versions import ApiVersionsResponse
@@ -49,6 +55,23 @@ class TwoNodes:
         self.answers: list[Message | PeerError] = []
         self.is_patient = True
         self.last_versions: dict[int, int] = {}
+        self.sasl: SaslListener | None = None
+        self.login: Login | None = None
+        self.gate: SaslGate | None = None
+
+    def _guarded(self, dispatcher: Dispatcher) -> Service:
+        """Behind a gate, where the other side has SASL."""
+        sasl = self.sasl
+        if sasl is None:
+            return dispatcher
+        self.gate = SaslGate(
+            dispatcher,
+            lambda: SaslAuthenticator(sasl, lambda name: PlainServer(sasl.plain_users)),
+            GateSettings(failure_delay_ms=0, max_frame_bytes=MIB, max_receive_bytes=MIB),
+            clock=self.clock,
+            timers=self.timers,
+        )
+        return self.gate
 
     def _table(self, heartbeat_versions: tuple[int, int], api_versions: tuple[int, int]) -> HandlerTable:
         def versions(services: Any, context: RequestContext, request: Any) -> ApiVersionsResponse:
@@ -69,6 +92,8 @@ class TwoNodes:
             serve(ApiKey.API_VERSIONS, versions, versions=api_versions),
             serve(ApiKey.HEARTBEAT, heartbeat, versions=heartbeat_versions),
             serve(ApiKey.FETCH, fetch, versions=(4, 17)),
+            serve(ApiKey.SASL_HANDSHAKE, sasl_handshake.handle),
+            serve(ApiKey.SASL_AUTHENTICATE, sasl_authenticate.handle),
         )
         return HandlerTable("broker", rows)
 
@@ -102,7 +127,12 @@ class TwoNodes:
             lane=Lane(clock=self.clock, timers=self.timers, memory=self.memory),
         )
         (port,) = free_ports(1)  # nobody else's, also when this server has stopped
-        self.acceptor = self.server.listen(ListenerSettings("P", "127.0.0.1", port), dispatcher)
+        self.acceptor = self.server.listen(
+            ListenerSettings(
+                "P", "127.0.0.1", port, sasl_server_max_receive_size=None if self.sasl is None else MIB
+            ),
+            self._guarded(dispatcher),
+        )
         self.server.start()
         network = SocketNetwork(loop, clock=self.clock, timers=self.timers)
         self.peer = TcpPeer(
@@ -115,6 +145,7 @@ class TwoNodes:
             client_id="node-2",
             is_patient=self.is_patient,
             last_versions=self.last_versions,
+            login=self.login,
         )
         try:
             await asyncio.wait_for(scenario(self), 120)
@@ -131,8 +162,11 @@ def run(
     heartbeat_versions: tuple[int, int] = (0, 4),
     api_versions: tuple[int, int] = (0, 4),
     is_patient: bool = True,
+    sasl: SaslListener | None = None,
+    login: Login | None = None,
 ) -> None:
     nodes = TwoNodes(heartbeat_versions, api_versions)
+    nodes.sasl, nodes.login = sasl, login
     nodes.is_patient = is_patient
     uvloop.run(nodes.run(scenario))
 
@@ -388,3 +422,85 @@ def test_an_answer_that_is_none_ends_the_connection() -> None:
         other.close()
 
     uvloop.run(main())
+
+
+# Logging in
+
+
+def plain(password: str = "secret") -> Login:
+    return Login("PLAIN", "node", lambda: PlainClient(SaslLogin("PLAIN", "node", password)))
+
+
+def offers(*mechanisms: str, session_ms: int = 0) -> SaslListener:
+    return SaslListener("P", mechanisms, {"node": "secret"}, {"PLAIN": session_ms})
+
+
+def test_a_channel_logs_in_before_its_first_request() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.send(HeartbeatRequest("g", 1))
+        nodes.send(HeartbeatRequest("g", 2))
+        await nodes.answered(2)
+        assert [str(context.session.principal) for context in nodes.contexts] == ["User:node"] * 2
+        assert nodes.acceptor.traffic.accepted == 1
+
+    run(scenario, sasl=offers("PLAIN"), login=plain())
+
+
+@pytest.mark.parametrize(
+    ("sasl", "login", "told"),
+    [
+        (offers("PLAIN"), plain("wrong"), "Authentication failed: Invalid username or password"),
+        (
+            offers("SCRAM-SHA-256"),
+            plain(),
+            "it does not offer this SASL mechanism; offered are SCRAM-SHA-256",
+        ),
+        (None, plain(), "it does not let this node choose a mechanism: ILLEGAL_SASL_STATE"),
+    ],
+)
+def test_a_refused_login_is_told_once_and_tried_again(
+    sasl: SaslListener | None, login: Login, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        for count in (1, 2, 3):
+            nodes.send(HeartbeatRequest("g", 1))
+            await nodes.answered(count)
+            await nodes.until(lambda: nodes.peer.state is State.RESTING)
+            nodes.timers.advance(tcp.LONGEST_REST_MS)
+        assert nodes.answers == [PeerError(f"the login is refused: {told}")] * 3
+        lines = [record.getMessage() for record in caplog.records if record.name == "barnabas.peer"]
+        assert len(lines) == 1
+        assert lines[0].endswith(f"the login is refused, and is tried again: {told}")
+        assert "secret" not in lines[0]
+        assert nodes.contexts == []
+
+    run(scenario, is_patient=False, sasl=sasl, login=login)
+
+
+def test_a_channel_logs_in_again_before_its_session_ends() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        gate = nodes.gate
+        assert gate is not None
+        for round_ in range(1, 4):
+            nodes.send(HeartbeatRequest("g", 1))
+            nodes.send(HeartbeatRequest("g", 2))
+            await nodes.answered(2 * round_)
+            assert (gate.counts.successful, gate.counts.again) == (1, round_ - 1)
+            nodes.clock.move(9_000)
+        assert PeerError not in map(type, nodes.answers)
+        assert nodes.acceptor.traffic.accepted == 1
+
+    run(scenario, sasl=offers("PLAIN", session_ms=10_000), login=plain())
+
+
+def test_a_session_that_ended_while_nothing_was_asked_begins_again() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        nodes.send(HeartbeatRequest("g", 1))
+        await nodes.answered(1)
+        nodes.clock.move(60_000)
+        nodes.send(HeartbeatRequest("g", 1))
+        await nodes.answered(2)
+        assert nodes.answers == [HeartbeatResponse()] * 2
+        assert nodes.acceptor.traffic.accepted == 1
+
+    run(scenario, sasl=offers("PLAIN", session_ms=10_000), login=plain())

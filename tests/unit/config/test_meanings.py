@@ -49,7 +49,7 @@ SHOWN: Final = (
     ),
     ("listener.name.internal.max.connections=5", HONOURED, ""),
     ("listener.name.internal.ssl.keystore.type=PEM", HONOURED, ""),
-    ("listener.name.internal.scram-sha-256.connections.max.reauth.ms=5", NOT_USED_YET, ""),
+    ("listener.name.internal.scram-sha-256.connections.max.reauth.ms=5", HONOURED, ""),
     ("listener.name.internal.oauthbearer.sasl.oauthbearer.jwks.endpoint.url=x", NOT_USED_YET, ""),
 )
 HIDDEN: Final = (
@@ -63,7 +63,7 @@ HIDDEN: Final = (
         "read by the remote storage manager; it is for a Java class, and there is no JVM to load it",
     ),
     ("listener.name.controller.ssl.key.password=x", HONOURED, ""),
-    ("listener.name.internal.plain.sasl.jaas.config=x", NOT_USED_YET, ""),
+    ("listener.name.internal.plain.sasl.jaas.config=x", HONOURED, ""),
     (
         "listener.name.internal.sasl.mechanism.inter.broker.protocol=PLAIN",
         IGNORED,
