@@ -17,6 +17,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.add_raft_voter import AddRaftVoterRequest
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
@@ -31,6 +32,7 @@ from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_acls import DescribeAclsRequest
+from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
@@ -197,6 +199,12 @@ def _mark() -> Message:
     return cls([cls.WritableTxnMarker(1, 0, True, [cls.WritableTxnMarkerTopic("secret", [0])], 0)])
 
 
+def _limit(*users: str) -> Message:
+    cls = AlterClientQuotasRequest
+    changes = [cls.OpData("producer_byte_rate", 5.0)]
+    return cls([cls.EntryData([cls.EntityData("user", user)], changes) for user in users])
+
+
 def _set_password(*users: str) -> Message:
     cls = AlterUserScramCredentialsRequest
     return cls([], [cls.ScramCredentialUpsertion(user, 1, 4096, b"salt", b"salted") for user in users])
@@ -269,6 +277,8 @@ CASES: Final = {
     "UpdateFeatures": Case(lambda _: UpdateFeaturesRequest(9), 2, (CLUSTER,)),
     "DescribeUserScramCredentials": Case(lambda _: DescribeUserScramCredentialsRequest(), 0, (CLUSTER,)),
     "AlterUserScramCredentials": Case(lambda _: _set_password("a", "b"), 0, (CLUSTER, CLUSTER)),
+    "DescribeClientQuotas": Case(lambda _: DescribeClientQuotasRequest(), 1, (CLUSTER,), 0),
+    "AlterClientQuotas": Case(lambda _: _limit("a", "b"), 1, (CLUSTER, CLUSTER), 0),
     "UnregisterBroker": Case(lambda _: UnregisterBrokerRequest(1), 0, (CLUSTER,)),
     "AddRaftVoter": Case(lambda _: AddRaftVoterRequest(None, 5000, 7, bytes(15) + b"\1"), 1, (CLUSTER,), 0),
     "RemoveRaftVoter": Case(lambda _: RemoveRaftVoterRequest(None, 1, bytes(15) + b"\1"), 0, (CLUSTER,)),

@@ -40,6 +40,7 @@ from protocol.messages.sync_group import SyncGroupRequest
 from protocol.records.builder import SimpleRecord, build_batch
 from protocol.registry import ApiKey
 from tests.support.questions import (
+    of_acls,
     of_configs,
     of_credentials,
     of_features,
@@ -470,6 +471,7 @@ CASES: Final = (
     Case("produce, a partition named twice", K.PRODUCE, _produce_twice(_batch(b"1", b"2"), _batch(b"3"))),
     Case("produce, named twice, the last one broken", K.PRODUCE, _produce_twice(_batch(b"1"), _broken())),
     Case("produce, a transactional batch without an id", K.PRODUCE, _produce_of_a_transaction),
+    *of_acls.CASES,
     *of_configs.CASES,
     *of_credentials.CASES,
     *of_features.CASES,
