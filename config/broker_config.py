@@ -320,6 +320,14 @@ class BrokerConfig:
         return bool(self.text("authorizer.class.name"))
 
     @property
+    def early_start_listeners(self) -> frozenset[str]:
+        """The listeners that take connections before the access control entries are loaded: those that are
+        named, or else the controller's."""
+        if self.value("early.start.listeners") is None:
+            return frozenset(self.controller_listener_names)
+        return frozenset(name.upper() for name in self.items("early.start.listeners"))
+
+    @property
     def super_users(self) -> frozenset[str]:
         """The principals of super.users, as `User:name`. Raises ConfigError for one that is no principal."""
         found = set()

@@ -44,7 +44,7 @@ HONOURED: Final = _names(
     unclean.leader.election.enable unclean.leader.election.interval.ms auto.leader.rebalance.enable
     leader.imbalance.check.interval.seconds
 
-    authorizer.class.name
+    authorizer.class.name early.start.listeners
     listeners advertised.listeners listener.security.protocol.map inter.broker.listener.name
     security.inter.broker.protocol socket.request.max.bytes queued.max.request.bytes
     socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size

@@ -7,6 +7,7 @@ from functools import partial
 
 from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.dispatch.dispatcher import Dispatcher
+from broker.network.interfaces import Listener
 from broker.policies.process import configured_policies
 from broker.security.authorizer import configured_authorizer
 from broker.server.connection_limits import controller_limits
@@ -25,7 +26,8 @@ class ControllerServer:
     started and the loop runs."""
 
     def __init__(self, shared: SharedServer) -> None:
-        config = shared.config
+        self._config = config = shared.config
+        self._waiting: list[Listener] = []
         self.handlers = controller_handlers()
         self.policies = configured_policies(shared.surroundings, config)
         self.acceptors = shared.listen(config.controller_listeners, controller_limits(config))
@@ -42,6 +44,7 @@ class ControllerServer:
             bootstrap_records=read_bootstrap_records(config, shared.files),
             endpoints=endpoints,
         )
+        self.controller.on_image(lambda image, delta: self._start_waiting())
         services = ControllerServices(
             node_id=shared.node_id,
             cluster_id=shared.cluster_id,
@@ -85,8 +88,21 @@ class ControllerServer:
         self.log.start()
         self.controller.start()
         self.registration.start()
-        for acceptor in self.acceptors.values():
-            acceptor.start()
+        early = self._config.early_start_listeners if self._config.has_authorizer else self.acceptors
+        for name, acceptor in self.acceptors.items():
+            if name in early:
+                acceptor.start()
+            else:
+                self._waiting.append(acceptor)
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        """Starts the listeners that wait until the access control entries are loaded (early.start.listeners).
+        A replica that has caught up is told so with the next record at the latest."""
+        if self.log.is_caught_up:
+            for acceptor in self._waiting:
+                acceptor.start()
+            self._waiting.clear()
 
     def channel(self, client_id: str) -> LeaderPeer:
         """A channel to the active controller for the broker of this node. A request that waits long needs a

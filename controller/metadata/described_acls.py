@@ -50,4 +50,4 @@ def described_acls(
             Description(acl.principal, acl.host, acl.operation, acl.permission_type) for acl in entries
         ]
         yield Resource(resource_type, name, pattern_type, descriptions)
-    return DescribeAclsResponse(error_message=None)
+    return DescribeAclsResponse()

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
+from types import MappingProxyType
 from typing import Final, ParamSpec
 
 from config.ports import Clock, Timer, Timers
@@ -44,6 +45,7 @@ from controller.raft.roles import NEVER
 from protocol.codec.message import Message
 from protocol.errors import EndsProcess, ErrorCode, InvariantViolated, invariant
 from protocol.messages.fetch import FetchResponse
+from protocol.messages.vote import VoteResponse
 from protocol.serving.pending import CloseConnection, Pending
 from storage.slices import LogSlice
 
@@ -57,6 +59,21 @@ Input = Callable[[int], Ready]
 """A function that gives the node one input at a time in milliseconds, and returns the node's `Ready`."""
 
 P = ParamSpec("P")
+
+_REFUSALS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        ErrorCode.INCONSISTENT_CLUSTER_ID: (
+            "A controller belongs to another cluster than the directory of this node "
+            "(INCONSISTENT_CLUSTER_ID). Check controller.quorum.bootstrap.servers and log.dirs"
+        ),
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
+            "A controller does not allow this node to take part (CLUSTER_AUTHORIZATION_FAILED). Name the "
+            "principal of this node in super.users of every controller and broker, or give it an access "
+            "control entry for CLUSTER_ACTION on the cluster"
+        ),
+    }
+)
+"""What an operator is told if another controller refuses this node, by error."""
 
 
 def _to_the_end(step: Callable[P, None]) -> Callable[P, None]:
@@ -107,7 +124,7 @@ class RaftDriver:
         self._timer_deadline_ms = NEVER
         self._wake_at_ms = NEVER
         self._is_stopped = False
-        self._has_told_of_another_cluster = False
+        self._told_refusals: set[int] = set()
         self._on_shut_down: Callable[[], None] | None = None
         self.on_commit: Callable[[int], None] = lambda high_watermark: None
         self.on_leader: Callable[[LeaderAndEpoch], None] = lambda leader: None
@@ -358,19 +375,16 @@ class RaftDriver:
             self._timers.call_soon(done)
 
     def _answered(self, request_id: int, message: Message) -> None:
-        if isinstance(message, FetchResponse) and message.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self._tell_of_another_cluster()
+        if isinstance(message, FetchResponse | VoteResponse) and message.error_code in _REFUSALS:
+            self._tell_of_refusal(message.error_code)
         self.feed(lambda now_ms: self.node.receive_response(request_id, message, now_ms))
 
-    def _tell_of_another_cluster(self) -> None:
-        """Logs this once. The replica goes on asking, because other controllers may belong to its own
-        cluster."""
-        if not self._has_told_of_another_cluster:
-            self._has_told_of_another_cluster = True
-            _log.error(
-                "A controller belongs to another cluster than the directory of this node "
-                "(INCONSISTENT_CLUSTER_ID). Check controller.quorum.bootstrap.servers and log.dirs"
-            )
+    def _tell_of_refusal(self, error: int) -> None:
+        """Logs each kind once. The replica goes on asking, because other controllers may answer, or the same
+        one later."""
+        if error not in self._told_refusals:
+            self._told_refusals.add(error)
+            _log.error("%s", _REFUSALS[error])
 
     def _failed(self, request_id: int, error: ErrorCode) -> None:
         self.feed(lambda now_ms: self.node.request_failed(request_id, error, now_ms))

@@ -61,7 +61,7 @@ def create_acls(
         )  # fmt: skip
         if not image.acls.has(record):
             new.setdefault(_key(wanted), record)
-        results.append(Created(ErrorCode.NONE, None))
+        results.append(Created())
     if len(new) > METADATA_RECORDS_PER_REQUEST:
         return Decision((), create_acls_refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
     return Decision(tuple(new.values()), CreateAclsResponse(results=results))

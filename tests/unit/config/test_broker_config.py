@@ -303,3 +303,22 @@ def test_an_advertised_listener_cannot_be_taken_away() -> None:
     validate_broker_change({}, grown, per_broker=True)
     lost = config.with_dynamic({"listeners": f"{inner},{controller}"}, {})
     validate_broker_change({**lost.dynamic_broker, "log.retention.ms": "5"}, lost, per_broker=True)
+
+
+def test_what_the_authorizer_is_told() -> None:
+    config = broker()
+    assert not config.has_authorizer
+    assert (config.super_users, config.allows_everyone_without_acls) == (frozenset(), False)
+    assert config.early_start_listeners == {"CONTROLLER"}
+    config = broker(
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        super_users=" User:a;User:CN=b,O=c ; ",
+        allow_everyone_if_no_acl_found=" TRUE",
+        early_start_listeners="",
+    )
+    assert config.has_authorizer
+    assert config.super_users == {"User:a", "User:CN=b,O=c"}
+    assert config.allows_everyone_without_acls
+    assert config.early_start_listeners == frozenset()
+    assert broker(early_start_listeners="plaintext").early_start_listeners == {"PLAINTEXT"}
+    assert not broker(allow_everyone_if_no_acl_found="yes").allows_everyone_without_acls, "as Kafka reads it"

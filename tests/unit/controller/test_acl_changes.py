@@ -73,12 +73,12 @@ def names(fixture: ControllerFixture) -> list[str]:
 
 
 def test_what_is_there_already_makes_no_record(fixture: ControllerFixture) -> None:
-    assert create(fixture, entry("a"), entry("a"), entry("b")) == [(0, None)] * 3
+    assert create(fixture, entry("a"), entry("a"), entry("b")) == [(0, "")] * 3
     assert names(fixture) == ["a", "b"]
     end = fixture.log.end_offset
-    assert create(fixture, entry("b")) == [(0, None)]
+    assert create(fixture, entry("b")) == [(0, "")]
     assert fixture.log.end_offset == end
-    assert create(fixture, entry("b", host="10.0.0.1"), entry("b", permission_type=DENY)) == [(0, None)] * 2
+    assert create(fixture, entry("b", host="10.0.0.1"), entry("b", permission_type=DENY)) == [(0, "")] * 2
     assert names(fixture) == ["a", "b", "b", "b"]
 
 
@@ -109,7 +109,7 @@ REFUSED = {
 def test_a_bad_entry_is_told_at_its_place(fixture: ControllerFixture, name: str) -> None:
     bad, sentence = REFUSED[name]
     outcomes = create(fixture, entry("good"), bad, entry(CLUSTER_NAME, resource_type=ResourceType.CLUSTER))
-    assert outcomes == [(0, None), (ErrorCode.INVALID_REQUEST, sentence), (0, None)]
+    assert outcomes == [(0, ""), (ErrorCode.INVALID_REQUEST, sentence), (0, "")]
     assert names(fixture) == ["good", "kafka-cluster"]
 
 

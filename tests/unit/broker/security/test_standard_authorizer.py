@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from broker.security.audit_log import LINES_PER_SECOND
 from broker.security.standard_authorizer import StandardAuthorizer
 from controller.metadata.image.acls import ALLOW, DENY, LITERAL, PREFIXED, Acl, AclsDelta, AclsImage
+from protocol.errors import ErrorCode
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.registry import ApiKey
 from protocol.serving.authorization import AuthorizerNotReady, Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 from protocol.serving.session import Principal, Session
+from tests.support.rigs.desk import Desk
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 READ, WRITE, DESCRIBE, ALL = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL
@@ -266,3 +269,17 @@ def test_a_client_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     door.now_ms = 1000
     door.may(READ)
     assert caplog.records[-1].getMessage().endswith("(7 such lines were left out before)")
+
+
+def test_who_comes_before_the_entries_are_loaded_is_told_to_try_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """With UNKNOWN_SERVER_ERROR, as by Apache Kafka; a denial would be the end for its quorum's replicas."""
+    desk = Desk(authorizer=Door(is_loaded=False, is_open=True).authorizer)
+    desk.behaviours[ApiKey.HEARTBEAT] = lambda context, request: HeartbeatResponse(
+        error_code=0 if context.allows(READ, GROUP, "g") else 30
+    )
+    desk.ask(HeartbeatRequest("g"), 4)
+    assert desk.answer(HeartbeatResponse, 4)[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert desk.dispatcher.metrics.failures == 0
+    assert not caplog.records
