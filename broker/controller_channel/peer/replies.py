@@ -6,6 +6,7 @@ taken for bytes that have arrived, never for a length that is only announced.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from struct import Struct
 from typing import Final
@@ -16,6 +17,8 @@ from broker.network.memory import RequestMemory
 from config.limits import MIB
 from config.ports import Clock
 from protocol.serving.session import Principal
+
+_log = logging.getLogger("barnabas.peer")
 
 __all__ = ["BrokenReply", "ReplyConnection"]
 
@@ -103,7 +106,10 @@ class ReplyConnection:
         """Does nothing: this side is the client."""
 
     def refused(self, reason: str) -> None:
-        self.close(reason)
+        """The other node has ended the TLS session; it may want a certificate that this one does not show."""
+        if not self.holds & CLOSED:
+            _log.warning("Connection %s: %s", self.connection_id, reason)
+            self.close(reason)
 
     def peer_gone(self, reason: str) -> None:
         self.close(reason)

@@ -26,6 +26,7 @@ from broker.network.sockets import SocketChannel
 from broker.network.tls.filter import NoTls, TlsFilter, told
 from config.limits import TLS_HANDSHAKE_MS
 from config.ports import Clock, Timer, Timers
+from protocol.errors import EndsProcess
 from protocol.serving.session import Principal
 
 __all__ = ["NameRefused", "TlsChannel"]
@@ -161,13 +162,17 @@ class TlsChannel(SocketChannel):
     # Reading
 
     def _readable(self) -> None:
-        if self._principal_of is not None and not self._shake_hands():
-            return
-        super()._readable()
-        if self.open:
+        try:
+            if self._principal_of is not None and not self._shake_hands():
+                return
+            super()._readable()
             self._write_what_is_due()
-            if self._filter.has_input and not self.connection.holds:
-                self._read_on()
+        except EndsProcess:
+            raise
+        except Exception:
+            self._failed()
+        if self.open and self._filter.has_input and not self.connection.holds:
+            self._read_on()
 
     def _read_on(self) -> None:
         """Reads again in the next turn of the loop, because the socket will not say that there is more."""
@@ -204,8 +209,9 @@ class TlsChannel(SocketChannel):
 
     def _broken(self, error: OSError) -> None:
         if isinstance(error, ssl.SSLError):
-            self.connection.refused(told(error))
-            error = ConnectionAbortedError(errno.ECONNABORTED, told(error))
+            reason = told(error)
+            self.connection.refused(reason)
+            error = ConnectionResetError(errno.ECONNRESET, reason)  # it has been told already
         super()._broken(error)
 
     def _end(self) -> None:

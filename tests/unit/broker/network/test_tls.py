@@ -373,6 +373,54 @@ def test_without_a_certificate_where_one_is_requested(tmp_path: Path) -> None:
     rig.run(scenario)
 
 
+def test_a_session_that_is_resumed_is_the_same_client(tmp_path: Path) -> None:
+    rig = NetworkRig(tls=tls_of(tmp_path, client_auth="required"))
+    context = client_context(authority().issue("alice"), tmp_path)
+
+    async def scenario(rig: NetworkRig) -> None:
+        first = await TlsClient.connect(rig, context)
+        assert await first.ask("a", 2) == b"a!"
+        again = TlsClient(await rig.connect(), context)
+        again.session = context.wrap_bio(
+            again.incoming, again.outgoing, server_hostname="127.0.0.1", session=first.session.session
+        )
+        await again.shake_hands()
+        assert await again.ask("b", 2) == b"b!"
+        assert again.session.session_reused
+        assert principals(rig) == [Principal("CN=alice")] * 2
+
+    rig.run(scenario)
+
+
+def test_one_complaint_about_a_session_that_breaks(rig: NetworkRig, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(rig: NetworkRig) -> None:
+        client = await TlsClient.connect(rig)
+        await client.client.send(b"\x17\x03\x03\x00\x20" + b"x" * 32)
+        await rig.until(lambda: rig.server.limits.count == 0)
+        (complaint,) = rig.service.complaints
+        assert complaint.startswith("TLS failed: ")
+        assert caplog.records == []
+
+    rig.run(scenario)
+
+
+def test_a_fault_of_ours_ends_its_connection_alone(rig: NetworkRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.service.may_fail = True
+
+    async def scenario(rig: NetworkRig) -> None:
+        neighbour = await TlsClient.connect(rig)
+        assert await neighbour.ask("a", 2) == b"a!"
+        with monkeypatch.context() as broken:
+            broken.setattr("broker.network.tls.filter.TlsFilter.shake_hands", lambda self: 1 // 0)
+            client = await rig.connect()
+            await client.send(b"x")
+            assert await client.at_end()
+        assert rig.service.failures == 1
+        assert await neighbour.ask("b", 2) == b"b!"
+
+    rig.run(scenario)
+
+
 # Records that are broken
 
 
