@@ -79,6 +79,7 @@ HONOURED: Final = _names(
     num.replica.fetchers replica.fetch.min.bytes replica.fetch.max.bytes replica.fetch.response.max.bytes
     replica.fetch.wait.max.ms replica.fetch.backoff.ms replica.socket.timeout.ms
     follower.replication.throttled.rate leader.replication.throttled.rate
+    quota.window.num quota.window.size.seconds
     controller.quota.window.num controller.quota.window.size.seconds
     replication.quota.window.num replication.quota.window.size.seconds
     log.message.timestamp.type log.message.timestamp.before.max.ms log.message.timestamp.after.max.ms

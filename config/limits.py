@@ -321,6 +321,10 @@ METERED_CLIENTS: Final = 4_096
 """Clients of which a node remembers what they used of one kind of quota, at some 3 KiB each; the one that
 was silent for longest is forgotten for a new one."""
 
+HELD_CONNECTIONS: Final = 256
+"""Connections per listener that come faster than their address may, and are closed a moment later; a further
+one is closed at once."""
+
 ADMIN_REQUEST_BYTES: Final = 8 * KIB
 """The largest HTTP request head at the admin listener; bodies are not read."""
 
@@ -378,6 +382,7 @@ def broken_relations() -> list[str]:
         (WALKED_BATCHES_PER_CONNECTION >= PRODUCER_BATCHES_REMEMBERED, "a producer's first window is walked"),
         (WALKED_BYTES_PER_CONNECTION < WALKED_ON_NODE_BYTES, "one connection leaves others their share"),
         (ADMIN_CONNECTIONS < RESERVED_DESCRIPTORS, "admin connections fit the reserve"),
+        (HELD_CONNECTIONS > ACCEPTS_PER_TURN, "one accept turn of a fast address can be held"),
         (ACCEPTS_PER_TURN < RESERVED_DESCRIPTORS, "one accept turn fits the reserve"),
     )
     return [sentence for holds, sentence in relations if not holds]

@@ -30,6 +30,7 @@ __all__ = [
     "encode_long_response",
     "encode_request_frame",
     "encode_response_frame",
+    "frame_size_bytes",
 ]
 
 M = TypeVar("M", bound=Message)
@@ -59,6 +60,11 @@ def encode_response_frame(response: Message, version: int, correlation_id: int) 
     body: bytes = encode(response)
     head = pack(len(body) + header_size, correlation_id)
     return [head + body] if len(body) <= _JOIN_UP_TO_BYTES else [head, body]
+
+
+def frame_size_bytes(response: Message, version: int) -> int:
+    """The size of a response's frame, as its size field says it. Records need not be in memory."""
+    return sum(map(records_size, encode_response_frame(response, version, 0))) - SIZE_PREFIX_BYTES
 
 
 @cache

@@ -32,7 +32,7 @@ from broker.metrics.requests import RequestCounts, RequestMetrics
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
 from broker.network.response_pieces import Piece, as_pieces
-from broker.quotas.throttle import NoThrottle, Throttle
+from broker.quotas.throttle import NoThrottle, Throttle, UnlessThrottled
 from config.limits import (
     CLIENT_ID_LENGTH_IN_LOGS,
     PLAIN_REQUEST_BYTES,
@@ -93,10 +93,12 @@ class Dispatcher:
     ) -> None:
         """lane: takes the requests that may last longer than a turn of the loop. current: is told which
         request is being handled. All dispatchers of a node share one of each. fast_lanes: by API key, the
-        fast lanes that remember plain requests. With fast lanes no quota may be in force."""
+        fast lanes that remember plain requests."""
         self.metrics = metrics or RequestMetrics()
-        self._throttle = None if throttle is None or isinstance(throttle, NoThrottle) else throttle
-        self.routes = Routes(handlers, self.metrics, fast_lanes if self._throttle is None else {})
+        self._fast_lanes = fast_lanes
+        self.routes = Routes(handlers, self.metrics)
+        self._throttle: Throttle | None = None
+        self.throttle_by(throttle)
         self.current = current or CurrentRequest()
         self._made_routes = self.routes.made
         self.services = services
@@ -107,6 +109,15 @@ class Dispatcher:
         self._malformed = MalformedLog()
         self._wall_ms = 0
         self._wall_read_ns = -_WALL_CLOCK_VALID_NS - 1
+
+    def throttle_by(self, throttle: Throttle | None) -> None:
+        """Asks this throttle from now on; None, while there are no quotas. The caller bumps the lanes' epoch
+        behind it, because clients that have a quota now may be on their fast lanes."""
+        self._throttle = None if isinstance(throttle, NoThrottle) else throttle
+        lanes = self._fast_lanes
+        if self._throttle is not None:
+            lanes = {key: UnlessThrottled(each, self._throttle) for key, each in lanes.items()}
+        self.routes.remember_by(lanes)
 
     def serve(
         self, connection: Connection, frame: memoryview, arrived_ns: int
@@ -159,9 +170,7 @@ class Dispatcher:
                 response = response.response
             if api_key == ApiKey.API_VERSIONS:
                 _note_client_software(connection.session, version, request, response)
-            pieces = (
-                None if response is None else self._encode(connection, route, context, response, arrived_ns)
-            )
+            pieces = self._encode(connection, route, context, response, arrived_ns)
             if route.remembers is not None:
                 route.remembers.remember(self, connection, route, frame, context, request, response)
         except (CloseConnection, EndsProcess):
@@ -257,7 +266,10 @@ class Dispatcher:
 
     def _encode(
         self, connection: Connection, route: Route, context: RequestContext, response: Any, arrived_ns: int
-    ) -> list[Piece]:
+    ) -> list[Piece] | None:
+        """Encodes an answer, and throttles its client. None if there is no response."""
+        if response is None:
+            return self._unanswered(connection, route, context)
         if route.count_errors is not None:
             route.count_errors(response, route.counts.errors)
         try:
@@ -287,7 +299,10 @@ class Dispatcher:
             return False
         response_bytes = int.from_bytes(bytes(pieces[0][:4]), "big")  # type: ignore[index]
         throttle_ms = self._throttle.throttle_ms(
-            context, response_bytes=response_bytes, elapsed_ns=elapsed_ns
+            context,
+            response_bytes=response_bytes,
+            elapsed_ns=elapsed_ns,
+            is_exempt=route.is_exempt,
         )
         is_told = False
         if route.has_throttle_time:
@@ -299,11 +314,22 @@ class Dispatcher:
             route.times.throttle[bisect_left(BOUNDS_NS, throttle_ms * 1_000_000)] += 1
         return is_told
 
+    def _unanswered(
+        self, connection: Connection, route: Route, context: RequestContext
+    ) -> list[Piece] | None:
+        """Mutes the connection if a Produce request that gets no answer is over the quota of its client.
+        Returns the answer, None."""
+        if self._throttle is not None and (throttle_ms := self._throttle.unanswered_ms(context)) > 0:
+            connection.mute(throttle_ms)
+            route.times.throttle[bisect_left(BOUNDS_NS, throttle_ms * 1_000_000)] += 1
+        return None
+
     def answer_late(self, waiting: WaitingAnswer, response: Any) -> None:
         """Encodes a response that a handler has left pending and that is complete now."""
         route, connection = waiting.route, waiting.connection
         began_ns = self.monotonic_ns()
         if response is NO_ANSWER:
+            self._unanswered(connection, route, waiting.context)
             waiting.complete([])
             return
         if isinstance(response, CloseConnection):
@@ -315,8 +341,9 @@ class Dispatcher:
             elif response.__class__ is not route.response_class:
                 raise_failure(route.name, response)
             else:
-                pieces = self._encode(
-                    connection, route, waiting.context, response, began_ns - waiting.local_ns
+                pieces = (
+                    self._encode(connection, route, waiting.context, response, began_ns - waiting.local_ns)
+                    or []
                 )
                 if waiting.frame and route.remembers is not None:
                     frame = memoryview(waiting.frame)

@@ -80,7 +80,8 @@ class Route:
     short request that is longer than that; None if it is not to be asked. memory_bytes: the memory that the
     arrays of one may take that is not plain. remembers: remembers plain requests for the fast lane, if the
     API has one. for_followers: the route of the same requests if they come from followers, which are counted
-    apart; they never take the fast lane. It is None but for Fetch.
+    apart; they never take the fast lane. It is None but for Fetch. is_exempt: it takes nothing of the
+    quotas of clients, as what brokers ask each other with CLUSTER_ACTION.
     """
 
     __slots__ = (
@@ -93,6 +94,7 @@ class Route:
         "for_followers",
         "handler",
         "has_throttle_time",
+        "is_exempt",
         "is_plain",
         "is_produce",
         "keeps_frame",
@@ -132,6 +134,7 @@ class Route:
         self.keeps_frame = registration.keeps_frame
         self.remembers = remembers
         self.for_followers: Route | None = None
+        self.is_exempt = api_key == ApiKey.WRITE_TXN_MARKERS
         self.counts = counts
         self.times = counts.times
         self.turns = registration.turns
@@ -177,8 +180,15 @@ class Routes:
             if api_key == ApiKey.FETCH:
                 followers = self._metrics.counts(FETCH_FOLLOWER, version)
                 route.for_followers = Route(registration, version, followers)
+                route.for_followers.is_exempt = True
             self.made[self.index(api_key, version)] = route
         return route
+
+    def remember_by(self, remembers: Mapping[int, RemembersRequests]) -> None:
+        """Has these remember plain requests from now on, by API key."""
+        self._remembers = remembers
+        for route in self.made.values():
+            route.remembers = remembers.get(route.api_key)
 
     def warm(self) -> None:
         """Makes the routes for which every client asks first. It takes some 20 ms."""

@@ -18,6 +18,8 @@ memory. Whatever is not plain is declined before it has had any effect, and the 
    can come. Everything that was remembered is then forgotten, and the next request takes the long way.
    The metadata image, every change of a partition's standing and dynamic broker configs do so already.
 2. It declines: `remember` keeps no request that the feature touches, or `take` leaves it to the long way.
+   The quotas of clients do so: while there are some, `broker.quotas.throttle.UnlessThrottled` stands before
+   the lanes.
 3. It asks with each request, where the question costs less than 50 ns and belongs to the request (the log's
    rules, a producer's sequence, a segment that is full).
 

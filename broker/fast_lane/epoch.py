@@ -10,13 +10,14 @@ class LaneEpoch:
     a change of                                   bumps it in
     ============================================  ==========================================
     topics, brokers, ACLs, metadata version,      `MetadataCache.apply`: all that the image
-    quotas, stored configs                        holds
+    stored configs                                holds
+    the quotas of clients in force                `BrokerServer._quotas_changed`
     a partition's role, leader epoch, ISR,        `Partition`: wherever its standing is
     min.insync.replicas, failed or deleted log    counted anew
     configs of this broker                        `DynamicConfigListeners.follow`
     ============================================  ==========================================
 
-    An authorizer or a quota whose rules do not lie in the image bumps it itself.
+    An authorizer whose rules do not lie in the image bumps it itself.
 
     Whoever remembers a decision keeps the `number` of that moment with it, and forgets the decision when the
     number is another one. A bump costs each connection one request on the long way, so it may be done for

@@ -34,10 +34,12 @@ A consumer that names its rack may be told a replica near it instead of records;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import groupby
 from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
+from broker.quotas.client_quotas import ClientQuotas
 from broker.replication.delayed_fetch import DelayedFetch
 from broker.replication.fetch_sessions import NO_SESSION_ID, FetchSession, WantedPartition
 from broker.replication.partition import Partition
@@ -59,6 +61,7 @@ from broker.replication.reading import (
 from broker.replication.replica_selector import NO_PREFERRED_REPLICA, RackAwareReplicaSelector
 from broker.services import HasFetches, HasMetadata, HasReplicas
 from protocol.errors import ErrorCode
+from protocol.framing import frame_size_bytes
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
@@ -115,7 +118,10 @@ def handle(
     follower = None
     if replica_id >= 0 and context.allows_cluster(Operation.CLUSTER_ACTION):
         follower = _follower(services, request, version, replica_id)
-    params = params_of(request, version, replica_id, fetches.max_bytes, follower)
+    most_bytes = fetches.max_bytes
+    if fetches.client_quotas is not None and replica_id < 0:
+        most_bytes = min(most_bytes, fetches.client_quotas.most_fetched_bytes(context) or most_bytes)
+    params = params_of(request, version, replica_id, most_bytes, follower)
     return Fetch(session, params, services, context).start()
 
 
@@ -388,6 +394,11 @@ class Fetch:
         """The response for what the last look found; the session remembers what it was told."""
         session = self._session
         found = self._found
+        throttle_ms = 0
+        if self._services.fetches.client_quotas is not None and self._replica is None:
+            is_given, throttle_ms = self._take_of_quota(self._services.fetches.client_quotas)
+            if not is_given:
+                return self._without_records(throttle_ms)
         if not self.is_incremental:
             if session.may_stay:
                 fetches = self._services.fetches
@@ -422,12 +433,36 @@ class Fetch:
                     self._replica.is_sent(wanted.partition, records.size_bytes)
         if session.is_kept:
             session.settle(found)
-        response = FetchResponse(0, _NONE, session.id, topics)
+        response = FetchResponse(throttle_ms, _NONE, session.id, topics)
         if self._has_errors:
             _in_words_of_the_version(self._services, self._context, response)
             if self._params.replica_id >= 0:
                 response.node_endpoints = []  # followers know the brokers from the metadata log
         return response
+
+    def _take_of_quota(self, quotas: ClientQuotas) -> tuple[bool, int]:
+        """Whether the client's quota allows to give what was found, and for how long the client is throttled,
+        in milliseconds."""
+        topics = [
+            FetchResponse.FetchableTopicResponse(topic, topic_id, [data for _, data in found])
+            for (topic, topic_id), found in groupby(
+                self._found, lambda each: (each[0].topic, each[0].topic_id)
+            )
+        ]
+        size_bytes = frame_size_bytes(
+            FetchResponse(0, _NONE, self._session.id, topics), self._context.version
+        )
+        return quotas.take_fetched(self._context, size_bytes)
+
+    def _without_records(self, throttle_ms: int) -> FetchResponse:
+        """The answer to a client that is over its quota. The session goes on as if nothing had been found; a
+        full fetch gets none."""
+        session = self._session
+        if not self.is_incremental:
+            return FetchResponse(throttle_ms, _NONE, NO_SESSION_ID)
+        return (
+            FetchResponse(throttle_ms, _NONE, session.id) if session.epoch == self.epoch else self.overtaken()
+        )
 
 
 def _without_aborted(

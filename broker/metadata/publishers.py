@@ -9,6 +9,7 @@ is done before the next begins, and the next image comes only after the last::
     CordonedDirectoriesPublisher   keeps new partitions out of cordoned log directories
     ReplicasPublisher              creates, leads and follows partitions, and applies the configs of topics
     BrokersPublisher               has connections to brokers that are gone, or listen elsewhere, closed
+    ClientQuotasPublisher          puts the quotas of clients in force
     ThrottlesPublisher             tells the replication quotas which replicas are throttled
     TopicChangesPublisher          tells the coordinators which topics have changed or are gone
 
@@ -22,10 +23,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
+from broker.quotas.address_rates import AddressRates
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication_quota import ReplicationQuota, throttled_partitions
 from config.broker_config import BrokerConfig
 from config.checks import check_relations
 from config.errors import ConfigError
+from controller.metadata.client_quotas import limits_of_addresses
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.metadata_version import CORDONED_LEVEL
@@ -35,6 +39,7 @@ from storage.directories import LogDirectory
 __all__ = [
     "BrokerConfigPublisher",
     "BrokersPublisher",
+    "ClientQuotasPublisher",
     "CordonedDirectoriesPublisher",
     "MetadataCachePublisher",
     "MetadataPublisher",
@@ -263,6 +268,25 @@ class BrokersPublisher:
         if delta.brokers is not None:
             for each in self._connected:
                 each.brokers_changed()
+
+
+class ClientQuotasPublisher:
+    """Puts the cluster's quotas of clients and addresses in force, as soon as they change.
+
+    on_change: is called then. Before it returns, all that was decided by the former quotas must be forgotten.
+    """
+
+    def __init__(self, quotas: ClientQuotas, addresses: AddressRates, on_change: Callable[[], None]) -> None:
+        self._quotas = quotas
+        self._addresses = addresses
+        self._on_change = on_change
+
+    def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
+        if delta.quotas is None:
+            return
+        self._quotas.follow(image.quotas)
+        self._addresses.follow(limits_of_addresses(image.quotas))
+        self._on_change()
 
 
 class ThrottlesPublisher:

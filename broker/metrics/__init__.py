@@ -9,6 +9,7 @@ In reading order:
   as Prometheus families by the names of Kafka's JMX exporter
 * `replica_families`, `log_families`, `fetcher_families`, `purgatory_families`   the same of what a broker's
   partitions count
+* `quota_families`  the same of the quotas of clients
 * `loop_health`  lag and idle ratio of the loop, pauses of the collector
 * `watchdog`     turns of the loop that take too long, with the stack
 * `exposition`   families as Prometheus' text format, in portions that do not delay clients

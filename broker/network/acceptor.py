@@ -19,7 +19,7 @@ from broker.network.limits import ConnectionLimits
 from broker.network.socket_options import SocketOptions
 from broker.network.tls.sides import ListeningSide
 from broker.ports.machine import highest_connection_descriptor
-from config.limits import ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN
+from config.limits import ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, HELD_CONNECTIONS
 from config.ports import Clock, Timer, Timers
 from config.tls_settings import TlsSettings
 from protocol.serving.session import plain_host
@@ -64,6 +64,7 @@ class Acceptor:
         self._highest_descriptor = highest_descriptor or highest_connection_descriptor()
         self._accepting = False
         self._pause_timer: Timer | None = None
+        self._held: dict[socket.socket, Timer] = {}
         self._socket = open_listening_socket(settings)
         self._options = SocketOptions(self._socket, settings.send_buffer_bytes)
         self.host, self.port = self._socket.getsockname()[:2]
@@ -88,6 +89,10 @@ class Acceptor:
         if self._pause_timer is not None:
             self._pause_timer.cancel()
             self._pause_timer = None
+        for sock, timer in self._held.items():
+            timer.cancel()
+            sock.close()
+        self._held.clear()
         self._socket.close()
 
     def _pause(self) -> None:
@@ -124,10 +129,15 @@ class Acceptor:
                     "no new connections for now: the other descriptors are kept for files"
                 )
                 return
-            self._take(sock, address)
+            self._take(sock, address, now_ms)
 
-    def _take(self, sock: socket.socket, address: tuple[str, int]) -> None:
+    def _take(self, sock: socket.socket, address: tuple[str, int], now_ms: int) -> None:
         host = plain_host(address[0])
+        throttle_ms = self._limits.throttle_ms(host, now_ms)
+        if throttle_ms:
+            self.traffic.refused += 1
+            self._hold(sock, now_ms + throttle_ms)
+            return
         refusal = self._limits.refusal(host)
         if refusal is not None:
             self.traffic.refused += 1
@@ -142,6 +152,19 @@ class Acceptor:
             return
         self.traffic.accepted += 1
         self._on_accept(sock, host, address[1])
+
+    def _hold(self, sock: socket.socket, until_ms: int) -> None:
+        """Closes a connection later that its address has opened too fast, so that it is not opened again at
+        once."""
+        if len(self._held) >= HELD_CONNECTIONS:
+            sock.close()
+            return
+
+        def close() -> None:
+            del self._held[sock]
+            sock.close()
+
+        self._held[sock] = self._timers.call_at(until_ms, close)
 
     def _pause_for_a_while(self, reason: str) -> None:
         _log.warning("Listener %s takes %s", self.settings.name, reason)

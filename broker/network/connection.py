@@ -99,6 +99,7 @@ class Connection:
         "_large",
         "_memory",
         "_mute",
+        "_muted_until_ms",
         "_out",
         "_ready_queue",
         "_serve",
@@ -155,6 +156,7 @@ class Connection:
         self._waiting_bytes = 0
         self._out: list[Piece] = []
         self._mute: Timer | None = None
+        self._muted_until_ms = 0
 
     # What the wire calls
 
@@ -291,13 +293,17 @@ class Connection:
     # What the service, the memory and the server call
 
     def mute(self, throttle_ms: int) -> None:
-        """Lets no request begin for `throttle_ms`; the answers that are ready still leave (KIP-219)."""
+        """Lets no request begin for `throttle_ms`; the answers that are ready still leave (KIP-219). Of
+        several requests that wait together the longest throttle counts."""
         if self.holds & CLOSED or throttle_ms <= 0:
             return
         self.holds |= MUTED
         deadline_ms = self._clock.monotonic_ms() + throttle_ms
         if self._mute is not None:
+            if deadline_ms <= self._muted_until_ms:
+                return
             self._mute.cancel()
+        self._muted_until_ms = deadline_ms
         self._mute = self._timers.call_at(deadline_ms, self._unmute)
 
     def _unmute(self) -> None:

@@ -4,7 +4,8 @@ come.
 As in Kafka the two kinds of limit act differently. Beyond `max.connections` no connection is refused: the
 listener stops accepting until a connection ends, and new ones wait in the kernel's backlog; where there are
 more nevertheless, `Server.close_excess` closes some. Beyond `max.connections.per.ip` the new connection is
-closed at once, because waiting would let one address stop all others.
+closed at once, because waiting would let one address stop all others. One that comes faster than its address
+may open connections is held for a moment and closed then (`broker.quotas.address_rates`).
 
 The inter-broker listener is exempt from the limits of the whole broker (but not from its own): a full broker
 must still replicate. Its connections count among those that are open, but take nothing of the broker's rate.
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from broker.network.creation_rate import CreationRate
+from broker.quotas.address_rates import AddressRates
 
 UNLIMITED: Final = 2**31 - 1
 
@@ -46,6 +48,8 @@ class ConnectionLimits:
         self._waiting: dict[Callable[[], None], None] = {}
         self._rate: CreationRate | None = None
         self._rates: dict[str, CreationRate] = {}
+        self.address_rates: AddressRates | None = None
+        """How fast single addresses may open connections, where any of them has a limit."""
 
     def change(
         self,
@@ -105,6 +109,11 @@ class ConnectionLimits:
         if self._by_host.get(host, 0) >= limit:
             return f"{host} has {limit} connections already (max.connections.per.ip)"
         return None
+
+    def throttle_ms(self, host: str, now_ms: int) -> int:
+        """After how many milliseconds a connection that was accepted from this address is closed, because the
+        address opens them too fast; 0 if it may stay."""
+        return 0 if self.address_rates is None else self.address_rates.throttle_ms(host, now_ms)
 
     def opened(self, listener: str, host: str) -> None:
         self.count += 1

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication_quota import ReplicationQuota
 from broker.replication.fetch_sessions import FetchSession, FetchSessions, WantedPartition
 from broker.replication.leader_replication import LeaderReplication, ReplicaReader
@@ -73,6 +74,8 @@ class FetchPurgatory:
         """See `reading.note_unnamed_partitions`."""
         self.max_bytes = max_bytes
         """`fetch.max.bytes`: no answer holds more, whatever the request says."""
+        self.client_quotas: ClientQuotas | None = None
+        """The quotas of clients, while there are any."""
         self.clock = clock
         self.timers = timers
         self.waiting: dict[DelayedFetch[Any], None] = {}

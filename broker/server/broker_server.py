@@ -32,6 +32,7 @@ from broker.metadata.loader import MetadataLoader
 from broker.metadata.publishers import (
     BrokerConfigPublisher,
     BrokersPublisher,
+    ClientQuotasPublisher,
     CordonedDirectoriesPublisher,
     MetadataCachePublisher,
     MetadataPublisher,
@@ -40,7 +41,10 @@ from broker.metadata.publishers import (
     TopicChangesPublisher,
 )
 from broker.metrics.fetcher_families import fetcher_collector
+from broker.metrics.quota_families import quota_collector
 from broker.network.interfaces import Listener, Service
+from broker.quotas.address_rates import AddressRates
+from broker.quotas.client_quotas import ClientQuotas
 from broker.replication.coordinator_log import CoordinatorLog
 from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.fetch_sessions import FetchSessions
@@ -145,6 +149,8 @@ class BrokerServer:
         )
         for endpoint in config.broker_listeners:
             shared.server.serve(endpoint.listener, self._service_of(endpoint, config))
+        self.quotas, self.address_rates = client_quotas(shared)
+        shared.collectors.register(quota_collector(self.quotas, shared.clock))
         self.followers = DynamicConfigListeners(
             shared, self.services, self.acceptors, self._service_of, self.lane_epoch
         )
@@ -296,6 +302,7 @@ class BrokerServer:
                 configs,
                 self.cordoned,
                 replicas,
+                ClientQuotasPublisher(self.quotas, self.address_rates, self._quotas_changed),
                 BrokersPublisher(self.fetchers, *self.transactions.channels),
                 throttles,
                 self.directories,
@@ -416,6 +423,14 @@ class BrokerServer:
         rate = config.integer("replica.alter.log.dirs.io.max.bytes.per.second")
         self._shared.logs.moves.bytes_per_second = rate
 
+    def _quotas_changed(self) -> None:
+        """Without quotas nobody asks for them. Clients that have one now leave their fast lanes."""
+        in_force = self.quotas or None
+        self.dispatcher.throttle_by(in_force)
+        self.services.fetches.client_quotas = in_force
+        self._shared.server.limits.address_rates = self.address_rates or None
+        self.lane_epoch.bump()
+
     # Disks that fail
 
     def _log_went_offline(self, key: tuple[str, int], reason: str) -> None:
@@ -452,6 +467,14 @@ class BrokerServer:
         self.lifecycle.stop()
         self.loader.stop()
         self.retries.stop()
+
+
+def client_quotas(shared: SharedServer) -> tuple[ClientQuotas, AddressRates]:
+    """The quotas of clients and addresses, which limit nobody before the metadata say so."""
+    window_ms = shared.config.integer("quota.window.size.seconds") * 1_000
+    windows = shared.config.integer("quota.window.num")
+    quotas = ClientQuotas(shared.clock, window_ms=window_ms, windows=windows)
+    return quotas, AddressRates(window_ms=window_ms, windows=windows)
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:

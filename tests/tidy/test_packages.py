@@ -32,7 +32,6 @@ SMALLEST_MODULE_LINES: Final = 40
 SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "broker/fast_lane/epoch.py": "a number that packages share which know nothing of the lane",
-        "broker/quotas/throttle.py": "the place at which quotas will decide",
         "broker/simulation/coverage.py": "counters that all of the simulator adds to",
         "broker/simulation/shrinking.py": "one algorithm",
         "config/setting.py": "the value that all readers of settings make",

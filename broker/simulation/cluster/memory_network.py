@@ -391,7 +391,8 @@ class MemoryListener:
             if attempt.is_over:
                 continue
             limits.record(name, now_ms)
-            if limits.refusal(attempt.channel.own) is not None:
+            host = attempt.channel.own
+            if limits.throttle_ms(host, now_ms) or limits.refusal(host) is not None:
                 self.traffic.refused += 1
                 self._network.answer(attempt, None)
                 continue

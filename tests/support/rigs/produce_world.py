@@ -29,8 +29,16 @@ WALKED = 8
 class _Throttle:
     """A quota that nobody exceeds."""
 
-    def throttle_ms(self, context: RequestContext, *, response_bytes: int, elapsed_ns: int) -> int:
+    def throttle_ms(
+        self, context: RequestContext, *, response_bytes: int, elapsed_ns: int, is_exempt: bool
+    ) -> int:
         return 0
+
+    def unanswered_ms(self, context: RequestContext) -> int:
+        return 0
+
+    def applies_to(self, context: RequestContext) -> bool:
+        return True
 
 
 class ProduceWorld(RequestWorld):

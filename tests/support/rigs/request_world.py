@@ -16,10 +16,11 @@ from broker.dispatch.routes import RemembersRequests
 from broker.network.connection import CLOSED, Connection
 from broker.network.memory import RequestMemory
 from broker.network.ready_queue import ReadyQueue
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.throttle import Throttle
 from config.limits import MIB
 from controller.metadata.image.acls import DENY, LITERAL
-from protocol.metadata_log.cluster import ConfigRecord
+from protocol.metadata_log.cluster import ClientQuotaRecord, ConfigRecord
 from protocol.metadata_log.security import AccessControlEntryRecord
 from protocol.metadata_log.topics import PartitionChangeRecord
 from protocol.serving.authorization import Operation, ResourceType
@@ -65,6 +66,7 @@ class RequestWorld:
             fast_lanes=fast_lanes,
             throttle=throttle,
         )
+        self.quotas = ClientQuotas(rig.clock, window_ms=1000, windows=11)
         self._ready_queue = ReadyQueue(lambda callback: self._soon.append(callback))
         self.wires = [self.make_wire() for _ in range(connections)]
         self.connections = [
@@ -144,6 +146,18 @@ class RequestWorld:
 
     def allow(self, name: str) -> None:
         self.rig.authorizer.denied.discard((self.OPERATION, ResourceType.TOPIC, name))
+        self.rig.lane_epoch.bump()
+
+    def limit(self, **quotas: float | None) -> None:
+        """Sets quotas of all users, or removes them, as a broker does when it sees them in the metadata."""
+        entity = [ClientQuotaRecord.EntityData("user", None)]
+        self.rig.apply(
+            *(ClientQuotaRecord(entity, key, value or 0.0, value is None) for key, value in quotas.items())
+        )
+        self.quotas.follow(self.rig.image.quotas)
+        in_force = self.quotas or None
+        self.dispatcher.throttle_by(in_force)
+        self.rig.services.fetches.client_quotas = in_force
         self.rig.lane_epoch.bump()
 
     # What there is.

@@ -35,8 +35,16 @@ from tests.support.rigs.sans_io import framed
 
 
 class FixedThrottle:
-    def throttle_ms(self, context: RequestContext, *, response_bytes: int, elapsed_ns: int) -> int:
+    def throttle_ms(
+        self, context: RequestContext, *, response_bytes: int, elapsed_ns: int, is_exempt: bool
+    ) -> int:
         return 250
+
+    def unanswered_ms(self, context: RequestContext) -> int:
+        return 0
+
+    def applies_to(self, context: RequestContext) -> bool:
+        return True
 
 
 class DenyAll(HandmadeAuthorizer):

@@ -34,7 +34,9 @@ Group = DescribeGroupsResponse.DescribedGroup
 
 
 class FixedThrottle:
-    def throttle_ms(self, context: RequestContext, *, response_bytes: int, elapsed_ns: int) -> int:
+    def throttle_ms(
+        self, context: RequestContext, *, response_bytes: int, elapsed_ns: int, is_exempt: bool
+    ) -> int:
         return 250
 
 

@@ -13,10 +13,13 @@ from broker.metadata.publishers import (
     FOLLOWERS,
     LEADERS,
     BrokerConfigPublisher,
+    ClientQuotasPublisher,
     MetadataCachePublisher,
     ReplicasPublisher,
     ThrottlesPublisher,
 )
+from broker.quotas.address_rates import AddressRates
+from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication_quota import ReplicationQuota
 from config.broker_config import BrokerConfig
 from config.catalogue import TOPIC
@@ -24,9 +27,10 @@ from config.errors import InvalidValue
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, ImageDelta, replay
 from controller.metadata.image.reload import reload
 from protocol.codec.message import Message
-from protocol.metadata_log.cluster import ConfigRecord, FeatureLevelRecord
+from protocol.metadata_log.cluster import ClientQuotaRecord, ConfigRecord, FeatureLevelRecord
 from protocol.metadata_log.topics import TopicRecord
 from tests.support.rigs.controllers import one_node_config
+from tests.support.rigs.hand_clock import HandClock
 
 
 def setting(resource: str, name: str, value: str | None) -> ConfigRecord:
@@ -54,6 +58,26 @@ def test_dynamic_configs_lie_over_the_file_and_go_again() -> None:
         publisher.publish(delta, image)
     assert told == [3_000_000, 4_000_000, 3_000_000, 2_000_000]
     assert isinstance(publisher.config, BrokerConfig)
+
+
+def test_quotas_come_in_force_and_go_again() -> None:
+    quotas = ClientQuotas(HandClock(), window_ms=1000, windows=11)
+    addresses = AddressRates(window_ms=1000, windows=11)
+    told: list[tuple[bool, bool]] = []
+    publisher = ClientQuotasPublisher(quotas, addresses, lambda: told.append((bool(quotas), bool(addresses))))
+    image = EMPTY_IMAGE
+    user = [ClientQuotaRecord.EntityData("user", "u")]
+    address = [ClientQuotaRecord.EntityData("ip", None)]
+    for record in (
+        TopicRecord(name="t", topic_id=b"t" * 16),
+        ClientQuotaRecord(user, "controller_mutation_rate", 1.0),
+        ClientQuotaRecord(address, "connection_creation_rate", 1.0),
+        ClientQuotaRecord(user, "controller_mutation_rate", remove=True),
+        ClientQuotaRecord(address, "connection_creation_rate", remove=True),
+    ):
+        image, delta = step(image, record)
+        publisher.publish(delta, image)
+    assert told == [(True, False), (True, True), (False, True), (False, False)]
 
 
 def test_partitions_go_before_the_cache_forgets_them_and_come_after_it_knows_them() -> None:

@@ -34,10 +34,18 @@ class FixedThrottle:
         self.asked = 0
         self.sizes: list[tuple[int, int]] = []
 
-    def throttle_ms(self, context: RequestContext, *, response_bytes: int, elapsed_ns: int) -> int:
+    def throttle_ms(
+        self, context: RequestContext, *, response_bytes: int, elapsed_ns: int, is_exempt: bool
+    ) -> int:
         self.asked += 1
         self.sizes.append((context.frame_size_bytes, response_bytes))
         return THROTTLE_MS
+
+    def unanswered_ms(self, context: RequestContext) -> int:
+        return 0
+
+    def applies_to(self, context: RequestContext) -> bool:
+        return True
 
 
 def served(listener: str) -> list[tuple[str, ApiKey, int]]:

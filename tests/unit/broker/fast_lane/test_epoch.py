@@ -14,11 +14,13 @@ import pytest
 from broker.fast_lane.epoch import LaneEpoch
 from broker.fast_lane.produce_lane import ProduceLane
 from broker.metadata.cache import MetadataCache
+from broker.network.connection import MUTED
 from broker.network.limits import ConnectionLimits
 from broker.server.dynamic_configs import DynamicConfigListeners
 from config.limits import WAITING_PRODUCE_PER_CONNECTION
 from controller.metadata.image.cluster_image import EMPTY_IMAGE
 from protocol.errors import ErrorCode
+from protocol.metadata_log.cluster import ClientQuotaRecord
 from storage.faulty_files import Fault
 from tests.support.rigs.handler_rig import NOT_THERE, CountingRandomSource
 from tests.support.rigs.produce_world import WALKED, ProduceWorld
@@ -322,6 +324,52 @@ def test_there_is_no_lane_where_a_quota_may_throttle() -> None:
     world.topic("t")
     world.warm("t")
     assert world.connections[0].fast_lane(0) is None
+
+
+def behind_a_quota(*, bumps: bool, monkeypatch: pytest.MonkeyPatch) -> ProduceWorld:
+    """One read: a request on the lane, a quota that it would exceed, and the same request twice."""
+    world = warmed(CHANGES["another leader"], fast=True)
+    if not bumps:
+        monkeypatch.setattr(LaneEpoch, "bump", lambda self: None)
+    read(world, Change(lambda changed: changed.limit(producer_byte_rate=1), ErrorCode.NONE))
+    return world
+
+
+def test_the_request_behind_a_quota_is_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = behind_a_quota(bumps=True, monkeypatch=monkeypatch)
+    assert len(world.answers()) == WALKED + 3
+    assert world.connections[0].holds == MUTED
+    without_epoch = behind_a_quota(bumps=False, monkeypatch=monkeypatch)
+    assert len(without_epoch.answers()) == WALKED + 4
+    assert without_epoch.connections[0].holds == 0
+
+
+def test_a_quota_that_is_gone_leaves_the_lane_to_all() -> None:
+    world = warmed(CHANGES["another leader"], fast=True)
+    one = world.request("t", bytes(world.rig.batch()))
+    taken = world.taken_by_lane
+    world.limit(producer_byte_rate=1e9)
+    world.send(one * 3)
+    assert world.taken_by_lane == taken, "who has a quota takes the long way"
+    world.limit(producer_byte_rate=None)
+    world.send(one * 3)
+    assert world.taken_by_lane == taken + 2
+    world.limit(consumer_byte_rate=1e9)
+    world.send(one * 3)
+    assert world.taken_by_lane == taken + 2
+
+
+def test_clients_without_a_quota_stay_on_the_lane() -> None:
+    world = warmed(CHANGES["another leader"], fast=True)
+    taken = world.taken_by_lane
+    entity = [ClientQuotaRecord.EntityData("client-id", "other")]
+    world.rig.apply(ClientQuotaRecord(entity, "producer_byte_rate", 1.0))
+    world.limit()
+    world.send(world.request("t", bytes(world.rig.batch())) * 3)
+    assert world.taken_by_lane == taken + 2
+    world.send(world.request("t", bytes(world.rig.batch()), client_id="other") * 3)
+    assert world.taken_by_lane == taken + 2
+    assert world.connections[0].holds == MUTED
 
 
 def test_dynamic_configs_of_the_broker_bump_the_epoch() -> None:

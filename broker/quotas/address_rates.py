@@ -1,0 +1,61 @@
+"""How fast single addresses may open connections (KIP-612): `connection_creation_rate` of an address.
+
+The rate is that of the other quotas (`broker.quotas.sampled_rate`). A connection that comes too fast is not
+served, and counts for nothing: as in Kafka it is closed when the address may open one again, but a window
+later at the latest, so that a client that tries again at once is slowed down by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+
+from broker.quotas.rate_quota import RateQuota
+from controller.metadata.client_quotas import ClientLimit
+
+__all__ = ["AddressRates"]
+
+
+class AddressRates:
+    """limits: connections a second, by address as it was written; that of None holds for all others.
+
+    Times are monotonic milliseconds. Addresses that ask are written as
+    `broker.network.limits.plain_host` writes them.
+    """
+
+    def __init__(self, *, window_ms: int, windows: int) -> None:
+        """window_ms, windows: `quota.window.size.seconds` and `quota.window.num`."""
+        self._default: float | None = None
+        self._limits: dict[str, float] = {}
+        self._opened = RateQuota(window_ms=window_ms, windows=windows, longest_ms=window_ms)
+
+    def follow(self, limits: Mapping[str | None, float]) -> None:
+        """Takes over the limits of the cluster; those of host names, which Kafka may have stored, limit
+        nobody."""
+        self._default = limits.get(None)
+        self._limits = {}
+        for written, per_second in limits.items():
+            address = None if written is None else _plain(written)
+            if address is not None:
+                self._limits[address] = per_second
+
+    def __bool__(self) -> bool:
+        return self._default is not None or bool(self._limits)
+
+    def throttle_ms(self, address: str, now_ms: int) -> int:
+        """Counts a connection of the address; or, if it comes too fast, returns after how many milliseconds
+        it is closed."""
+        per_second = self._limits.get(_plain(address) or address, self._default)
+        if per_second is None:
+            return 0
+        return self._opened.refuse(ClientLimit(address, "", per_second), 1, now_ms)
+
+
+def _plain(text: str) -> str | None:
+    """An address as it is compared; None for a host name."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(address if mapped is None else mapped)
