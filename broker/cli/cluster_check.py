@@ -2,13 +2,15 @@
 
 The controllers of a cluster refuse a broker that does not support the finalized features, and each node needs
 an id of its own. Every obstacle is printed, with the command that removes it where there is one. Without the
-node's file only the features are checked; with it also its id, its advertised listeners and its directories.
+node's file only the features are checked; with it also its id, its advertised listeners and its directories,
+and the cluster is asked over TLS where the file says that brokers speak it to each other.
 The exit code is 0 if there is no obstacle, 1 if there is one, 2 if the cluster cannot be asked.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, TextIO, TypeVar
@@ -16,9 +18,12 @@ from typing import Final, TextIO, TypeVar
 import msgspec
 
 from broker.cli.configuration import load_file
+from broker.network.tls.contexts import client_context
+from broker.network.tls.stores import StoreRefused
 from broker.ports.files import RealFiles
 from config.broker_config import BrokerConfig
 from config.errors import ConfigError
+from config.tls_settings import tls_settings
 from controller.format import formatted_directories
 from controller.metadata.image.features import FeaturesImage
 from controller.metadata.supported_features import SUPPORTED_FEATURES, unsupported_levels, way_back
@@ -66,7 +71,7 @@ def check_cluster(bootstrap: str, file: str | None, out: TextIO) -> int:
     """Writes what stands in the way to `out`; returns the exit code."""
     try:
         config = None if file is None else load_file(file)
-        found = obstacles(ask_cluster(bootstrap), config)
+        found = obstacles(ask_cluster(bootstrap, None if config is None else _tls_of(config)), config)
     except (NotAsked, ConfigError, MalformedMetaProperties) as problem:
         out.write(f"{problem}\n")
         return NOT_ASKED
@@ -123,7 +128,16 @@ def _identities_in_the_way(cluster: Cluster, config: BrokerConfig) -> list[str]:
     return found
 
 
-def ask_cluster(bootstrap: str) -> Cluster:
+def _tls_of(config: BrokerConfig) -> ssl.SSLContext | None:
+    """How this node would speak TLS to other brokers; None if they speak without it. Raises NotAsked."""
+    settings = tls_settings(config, config.inter_broker_listener_name) if config.is_broker else None
+    try:
+        return None if settings is None else client_context(settings)
+    except StoreRefused as refusal:
+        raise NotAsked(str(refusal)) from None
+
+
+def ask_cluster(bootstrap: str, tls: ssl.SSLContext | None = None) -> Cluster:
     """Asks the first of these brokers that answers. Raises NotAsked."""
     problems = []
     for address in bootstrap.split(","):
@@ -131,8 +145,12 @@ def ask_cluster(bootstrap: str) -> Cluster:
         if not colon or not port.isdecimal():
             raise NotAsked(f"{address!r} is no address: --cluster takes HOST:PORT of a broker of the cluster")
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_SECONDS) as connection:
-                return _ask(connection, bootstrap)
+            host = host.strip("[]")
+            with socket.create_connection((host, int(port)), TIMEOUT_SECONDS) as connection:
+                if tls is None:
+                    return _ask(connection, bootstrap)
+                with tls.wrap_socket(connection, server_hostname=host) as secured:
+                    return _ask(secured, bootstrap)
         except (OSError, OverflowError, UnicodeError, ProtocolError) as problem:
             problems.append(f"{address.strip()} does not answer as a broker does: {problem}")
     raise NotAsked("; ".join(problems))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from cryptography import x509
 
+from broker.cli.cluster_check import IN_THE_WAY, NOT_ASKED, check_cluster
 from protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.brokers.against import barnabas_only
 from tests.support.brokers.broker_process import BarnabasProcess
@@ -57,6 +59,28 @@ def test_a_store_that_cannot_be_used_stops_the_start(
         over_tls(new_broker, tmp_path, str(tmp_path / file))
     *_, last = str(refused.value).rstrip("\n").splitlines()
     assert last == f"barnabas: {sentence.format(tmp_path / file)}"
+
+
+def test_a_cluster_is_asked_over_tls(new_broker: NewBroker, tmp_path: Path) -> None:
+    """By the file of a node that would speak TLS to it; without a file nobody answers."""
+    broker = over_tls(new_broker, tmp_path, authority().issue("broker").write_pem(tmp_path / "first.pem"))
+    file = tmp_path / "node-2.properties"
+    file.write_text(
+        "process.roles=broker\nnode.id=2\nlisteners=SSL://127.0.0.1:5\ninter.broker.listener.name=SSL\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+        "listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT\nssl.keystore.type=PEM\n"
+        f"ssl.keystore.location={tmp_path / 'first.pem'}\nssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={tmp_path / 'ca.pem'}\nlog.dirs={tmp_path / 'node-2'}\n"
+    )
+    out = io.StringIO()
+    assert check_cluster(broker.bootstrap_servers, str(file), out) == IN_THE_WAY
+    (_, line) = out.getvalue().splitlines()
+    assert f"{tmp_path / 'node-2'} is not formatted" in line
+    assert check_cluster(broker.bootstrap_servers, None, out) == NOT_ASKED
+    file.write_text(file.read_text().replace("ca.pem", "nowhere.pem"))
+    out = io.StringIO()
+    assert check_cluster(broker.bootstrap_servers, str(file), out) == NOT_ASKED
+    assert "nowhere.pem cannot be read: No such file or directory" in out.getvalue()
 
 
 def serial_number(client: WireClient) -> int:

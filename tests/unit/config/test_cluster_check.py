@@ -76,7 +76,7 @@ def test_a_directory_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: py
     (tmp_path / "a" / "meta.properties").mkdir(parents=True)
     file = tmp_path / "server.properties"
     file.write_text(file_of(tmp_path))
-    monkeypatch.setattr(cluster_check, "ask_cluster", lambda bootstrap: CLUSTER)
+    monkeypatch.setattr(cluster_check, "ask_cluster", lambda bootstrap, tls: CLUSTER)
     out = io.StringIO()
     assert check_cluster("kafka:9092", str(file), out) == NOT_ASKED
     assert out.getvalue() == "The node's directories cannot be read: [Errno 21] Is a directory\n"
