@@ -3,7 +3,8 @@ other nodes. The parts of a connection that is not encrypted know nothing of it.
 
 In reading order:
 
-* `stores`    key stores and trust stores (PEM, PKCS12), opened and checked
+* `jks`       key stores in Java's own older format
+* `stores`    key stores and trust stores (PEM, PKCS12, JKS), opened and checked
 * `contexts`  what OpenSSL is told: keys, trust, versions, cipher suites
 * `filter`    bytes in and out of one TLS session in memory, beside its socket
 * `channel`   `sockets.SocketChannel` with that filter in front of its socket: handshake, reading, the end

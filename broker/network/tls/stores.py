@@ -1,8 +1,8 @@
 """Key stores and trust stores: files or texts of the config, opened and checked for OpenSSL.
 
 What a file holds is seen in its bytes, because the type that the config names is often wrong: `keytool`
-writes PKCS12 where JKS is said. A PEM store needs nothing; PKCS12 wants the package `cryptography`, which is
-imported when such a store is opened.
+writes PKCS12 where JKS is said. PEM and JKS need nothing; PKCS12 wants the package `cryptography`, which is
+imported when such a store is opened. Where a store holds several keys the first one is taken.
 
 OpenSSL reads a private key from a file only. What came out of another store, or out of the config itself, is
 given to it as a file in memory, or where there is none as a file that only this user may read, and that is
@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from base64 import encodebytes
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from ssl import PEM_cert_to_DER_cert
+from ssl import DER_cert_to_PEM_cert, PEM_cert_to_DER_cert
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.network.tls.jks import JKS_MAGIC, JksFault, JksStore, read_jks
 from config.limits import MIB
 from config.tls_settings import StoreSettings
 
@@ -73,6 +75,8 @@ def open_key_store(store: StoreSettings) -> KeyPem | None:
         where, data = "ssl.keystore.key", f"{store.key}\n{store.certificates}\n".encode()
     else:
         where, data = f"{store.config}.location={store.location}", _read(store)
+    if data.startswith(JKS_MAGIC) and store.type != "PEM":
+        return _key_of_jks(store, where, data)
     if not _is_pem(store, where, data):
         return _key_of_pkcs12(store, where, data)
     key, certificates = _KEY.search(data), _CERTIFICATE.findall(data)
@@ -95,6 +99,8 @@ def open_trust_store(store: StoreSettings) -> str | None:
         where, data = "ssl.truststore.certificates", store.certificates.encode()
     else:
         where, data = f"{store.config}.location={store.location}", _read(store)
+    if data.startswith(JKS_MAGIC) and store.type != "PEM":
+        return _pem_of(_jks(store, where, data).trusted, where)
     if not _is_pem(store, where, data):
         return _certificates_of_pkcs12(store, where, data)
     certificates = _CERTIFICATE.findall(data)
@@ -126,8 +132,38 @@ def _is_pem(store: StoreSettings, where: str, data: bytes) -> bool:
     if looks_like_pem and data[0] != _DER_SEQUENCE:
         raise StoreRefused(f"{where}: it is a PEM file: set {store.config}.type=PEM")
     if not data or data[0] != _DER_SEQUENCE:
-        raise StoreRefused(f"{where}: it is neither PKCS12 nor PEM, judging by its first bytes")
+        raise StoreRefused(f"{where}: it is neither PKCS12 nor JKS nor PEM, judging by its first bytes")
     return False
+
+
+def _pem_of(certificates: Sequence[bytes], where: str) -> str:
+    if not certificates:
+        raise StoreRefused(f"{where}: there is no certificate in it")
+    return "".join(map(DER_cert_to_PEM_cert, certificates))
+
+
+# JKS
+
+
+def _key_of_jks(store: StoreSettings, where: str, data: bytes) -> KeyPem:
+    entries = _jks(store, where, data).keys
+    if not entries:
+        raise StoreRefused(f"{where}: there is no private key in it")
+    password = store.key_password if store.key_password is not None else store.password
+    try:
+        key = entries[0].key(password or "")
+    except JksFault as fault:
+        raise StoreRefused(f"{where}: {fault} (ssl.key.password, or else ssl.keystore.password)") from None
+    lines = encodebytes(key).decode()
+    pem = f"-----BEGIN PRIVATE KEY-----\n{lines}-----END PRIVATE KEY-----\n"
+    return KeyPem((pem + _pem_of(entries[0].certificates, where)).encode(), None)
+
+
+def _jks(store: StoreSettings, where: str, data: bytes) -> JksStore:
+    try:
+        return read_jks(data, store.password)
+    except JksFault as fault:
+        raise StoreRefused(f"{where}: cannot be opened: {fault} ({store.config}.password)") from None
 
 
 # PKCS12

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ssl
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.network.tls.contexts import client_context, server_context
+from broker.network.tls.jks import JksFault, read_jks
 from broker.network.tls.sides import ListeningSide
 from broker.network.tls.stores import StoreRefused, open_key_store, open_trust_store
 from config.broker_config import BrokerConfig
@@ -72,17 +76,67 @@ def test_pkcs12_whatever_its_type_says(tmp_path: Path, kind: str) -> None:
     server_context(settings)
 
 
+@pytest.mark.java
 def test_a_trust_store_of_keytool(tmp_path: Path) -> None:
     authority().write_certificate(tmp_path / "ca.pem")
-    made = subprocess.run(
-        ["keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", str(tmp_path / "ca.pem"),
-         "-keystore", str(tmp_path / "trust.jks"), "-storepass", "geheim"],
-        capture_output=True, text=True, check=False,
+    keytool(
+        "-importcert", "-noprompt", "-alias", "ca", "-file", str(tmp_path / "ca.pem"),
+        "-keystore", str(tmp_path / "trust.jks"), "-storepass", "geheim",
     )  # fmt: skip
-    assert made.returncode == 0, made.stdout + made.stderr
     store = StoreSettings("ssl.truststore", "JKS", str(tmp_path / "trust.jks"), "geheim")
     assert open_trust_store(store) == authority().certificate_pem
     client_context(tls_of(tmp_path, trust_store=store))
+
+
+def keytool(*arguments: str) -> None:
+    made = subprocess.run(["keytool", *arguments], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stdout + made.stderr
+
+
+@pytest.fixture(scope="module")
+def jks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of keytool's in the older format: a key whose password is not the store's."""
+    folder = tmp_path_factory.mktemp("jks")
+    path = folder / "server.jks"
+    keytool(
+        "-genkeypair", "-alias", "broker", "-keyalg", "EC", "-dname", "CN=broker", "-storetype", "JKS",
+        "-keystore", str(path), "-storepass", "geheim", "-keypass", "schluessel",
+    )  # fmt: skip
+    authority().write_certificate(folder / "ca.pem")
+    keytool(
+        "-importcert", "-noprompt", "-alias", "ca", "-file", str(folder / "ca.pem"), "-storetype", "JKS",
+        "-keystore", str(folder / "trust.jks"), "-storepass", "geheim",
+    )  # fmt: skip
+    return folder
+
+
+@pytest.mark.java
+def test_javas_older_format(tmp_path: Path, jks: Path) -> None:
+    path = str(jks / "server.jks")
+    server_context(key_store(tmp_path, path, "JKS", password="geheim", key_password="schluessel"))
+    store = StoreSettings("ssl.truststore", "JKS", str(jks / "trust.jks"), "geheim")
+    assert open_trust_store(store) == authority().certificate_pem
+    for more, complaint in (
+        ({"password": "geheim"}, "the password of the private key is wrong"),
+        (
+            {"password": "wrong", "key_password": "schluessel"},
+            "the password is wrong, or the file is damaged",
+        ),
+    ):
+        with pytest.raises(StoreRefused, match=complaint):
+            server_context(key_store(tmp_path, path, "JKS", **more))
+
+
+@pytest.mark.java
+@given(at=st.integers(0, 5_000), byte=st.integers(0, 255), is_cut=st.booleans())
+def test_damaged_stores_of_the_older_format_are_told(jks: Path, at: int, byte: int, is_cut: bool) -> None:
+    """Without a password, so that the digest does not hide what the reader makes of them."""
+    data = (jks / "server.jks").read_bytes()
+    at %= len(data)
+    damaged = data[:at] if is_cut else data[:at] + bytes([byte]) + data[at + 1 :]
+    with suppress(JksFault):
+        for entry in read_jks(damaged, None).keys:
+            entry.key("schluessel")
 
 
 def stores_that_cannot_be_used(folder: Path) -> dict[str, TlsSettings]:
@@ -105,7 +159,7 @@ def stores_that_cannot_be_used(folder: Path) -> dict[str, TlsSettings]:
         "nowhere.pem cannot be read: No such file or directory": at("nowhere.pem"),
         f"{folder} cannot be read: Is a directory": at(""),
         "empty: it is no PEM file, and ssl.keystore.type says PEM": at("empty"),
-        "empty: it is neither PKCS12 nor PEM": at("empty", "PKCS12"),
+        "empty: it is neither PKCS12 nor JKS nor PEM": at("empty", "PKCS12"),
         "certificate.pem: there is no private key in it": at("certificate.pem"),
         "key.pem: there is no certificate in it": at("key.pem"),
         "mixed.pem: the private key does not belong to the first certificate": at("mixed.pem"),
