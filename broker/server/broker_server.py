@@ -134,19 +134,7 @@ class BrokerServer:
         self.services = self._make_services(
             self._make_controller_channel(channel(f"broker-{shared.node_id}-forwarding"))
         )
-        self.dispatcher = Dispatcher(
-            self.services.handlers,
-            self.services,
-            clock=shared.clock,
-            authorizer=configured_authorizer(
-                shared.config,
-                lambda: self.metadata.image.acls,
-                lambda: self.metadata.image is not EMPTY_IMAGE,
-            ),
-            lane=shared.lane,
-            current=shared.current_request,
-            fast_lanes=self._make_fast_lanes(),
-        )
+        self.dispatcher = self._make_dispatcher()
         for endpoint in config.broker_listeners:
             shared.server.serve(endpoint.listener, self._service_of(endpoint, config))
         self.quotas, self.address_rates = client_quotas(shared)
@@ -159,6 +147,21 @@ class BrokerServer:
         self.lifecycle = self._make_lifecycle(channel(f"broker-{shared.node_id}-lifecycle"), on_failure)
         shared.tell_of_descriptors()
         shared.logs.watch(self._log_went_offline, self._directory_failed)
+
+    def _make_dispatcher(self) -> Dispatcher:
+        return Dispatcher(
+            self.services.handlers,
+            self.services,
+            clock=self._shared.clock,
+            authorizer=configured_authorizer(
+                self._shared.config,
+                lambda: self.metadata.image.acls,
+                lambda: self.metadata.image is not EMPTY_IMAGE,
+            ),
+            lane=self._shared.lane,
+            current=self._shared.current_request,
+            fast_lanes=self._make_fast_lanes(),
+        )
 
     def _service_of(self, endpoint: Endpoint, config: BrokerConfig) -> Service:
         """What serves the connections of a listener. Raises ConfigError."""
