@@ -21,7 +21,6 @@ class AllowAll:
         operation: Operation,
         resource: ResourceType,
         name: str,
-        *,
         in_earnest: bool = True,
     ) -> bool:
         return True

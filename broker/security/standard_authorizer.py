@@ -145,7 +145,6 @@ class StandardAuthorizer:
         operation: Operation,
         resource: ResourceType,
         name: str,
-        *,
         in_earnest: bool = True,
     ) -> bool:
         """See `protocol.serving.authorization.Authorizer`."""
@@ -169,7 +168,7 @@ class StandardAuthorizer:
     def authorize_any(self, context: RequestContext, operation: Operation, resource: ResourceType) -> bool:
         """See `protocol.serving.authorization.Authorizer`. A name that nobody uses is asked first, for super
         users and for clusters without entries, as Kafka does."""
-        if self.authorize(context, operation, resource, "hardcode", in_earnest=False):
+        if self.authorize(context, operation, resource, "hardcode", False):
             return True
         session = context.session
         return may_do_somewhere(

@@ -56,7 +56,6 @@ class Authorizer(Protocol):
         operation: Operation,
         resource: ResourceType,
         name: str,
-        *,
         in_earnest: bool = True,
     ) -> bool:
         """Whether the client may do this. in_earnest: it has asked for just that, so a denial is worth a line

@@ -39,7 +39,7 @@ class RequestContext(msgspec.Struct, gc=False):
     def may_see(self, operation: Operation, resource: ResourceType, name: str) -> bool:
         """The same, where the client has not asked for this resource, and is shown what it may do or see.
         What it may not is left out, and is no attempt that is worth a line in the log."""
-        return self.authorizer.authorize(self, operation, resource, name, in_earnest=False)
+        return self.authorizer.authorize(self, operation, resource, name, False)
 
     def allows_any(self, operation: Operation, resource: ResourceType) -> bool:
         """Whether there may be any resource of this type with which the client may do this."""

@@ -22,7 +22,6 @@ def _only_the_node_itself(
     operation: Operation,
     resource: ResourceType,
     name: str,
-    *,
     in_earnest: bool = True,
 ) -> bool:
     return operation == Operation.CLUSTER_ACTION and context.session.connection_id.startswith("in-process")

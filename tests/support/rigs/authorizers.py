@@ -24,7 +24,6 @@ class HandmadeAuthorizer:
         operation: Operation,
         resource: ResourceType,
         name: str,
-        *,
         in_earnest: bool = True,
     ) -> bool:
         return self.permits(context.session, operation, resource, name)
@@ -50,7 +49,6 @@ class AskedAuthorizer:
         operation: Operation,
         resource: ResourceType,
         name: str,
-        *,
         in_earnest: bool = True,
     ) -> bool:
         of = "" if resource is ResourceType.CLUSTER else f" {resource.name} {name}"

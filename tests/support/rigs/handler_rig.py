@@ -112,7 +112,6 @@ class HandAuthorizer(HandmadeAuthorizer):
         operation: Operation,
         resource: ResourceType,
         name: str,
-        *,
         in_earnest: bool = True,
     ) -> bool:
         return super().authorize(context, operation, resource, name) and self._by_entries.authorize(

@@ -196,7 +196,7 @@ def test_a_search_for_topics_that_fails_is_begun_anew(
 ) -> None:
     world = world_with({"t1": 1, "u": 1})
 
-    def fail(*_: object, **_named: object) -> Never:
+    def fail(*_: object) -> Never:
         raise ValueError("a fault of ours")
 
     with monkeypatch.context() as patched:
