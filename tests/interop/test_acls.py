@@ -250,12 +250,13 @@ def test_they_outlive_a_restart(broker: AnyBroker, tool: Tool, topic: str) -> No
 def test_the_operator_is_told(broker: AnyBroker, tool: Tool, topic: str) -> None:
     added(tool, "--allow-principal", ME, "--operation", "describe", "--topic", topic)
     until(lambda: len(listed(tool, "--topic", topic)) == 2, "the broker knows it")
-    refused = tool("kafka-topics", "--delete", "--topic", topic)
-    assert "Topic authorization failed" in refused.out + refused.err
+    alter = ("--alter", "--entity-type", "topics", "--entity-name", topic, "--add-config", "retention.ms=1")
+    refused = tool("kafka-configs", *alter)
+    assert "TopicAuthorizationException" in refused.out + refused.err
     assert isinstance(broker, BarnabasProcess)
     assert (
-        f"Principal = {ME} is Denied operation = DELETE from host = 127.0.0.1 on resource = "
-        f"Topic:LITERAL:{topic} for request = DeleteTopics"
+        f"Principal = {ME} is Denied operation = ALTER_CONFIGS from host = 127.0.0.1 on resource = "
+        f"Topic:LITERAL:{topic} for request = IncrementalAlterConfigs"
     ) in broker.log_tail(100_000)
 
 
@@ -287,3 +288,67 @@ def test_partitions_of_an_assigned_consumer(tool: Tool, broker: AnyBroker, topic
     error = message.error()
     assert error is not None
     assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_connected_consumer_is_stopped_at_once(tool: Tool, broker: AnyBroker, topic: str) -> None:
+    """Its fetch session was begun when it still might read."""
+    assert write(broker, topic) == 0
+    consumer = Consumer(settings(broker.bootstrap_servers) | {"group.id": "stopped"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    assert [message.value() for message in consumer.consume(1, 30)] == [b"x"]
+    added(tool, "--allow-principal", ME, "--operation", "write", "--topic", topic)
+    assert write(broker, topic) == 0
+    codes: list[int] = []
+
+    def is_told() -> bool:
+        codes.extend(error.code() for message in consumer.consume(1, 1) if (error := message.error()))
+        return bool(codes)
+
+    until(is_told, "it may not read any more")  # Apache Kafka answers a fetch that waits with the record
+    consumer.close()
+    assert set(codes) == {KafkaError.TOPIC_AUTHORIZATION_FAILED}
+
+
+def test_a_transactional_producer(tool: Tool, broker: AnyBroker, topic: str, fresh: Fresh) -> None:
+    name = fresh()
+    added(tool, "--deny-principal", ME, "--operation", "write", "--transactional-id", name)
+    until(lambda: len(listed(tool, "--transactional-id", name)) == 2, "the broker knows it")
+    producer = Producer(settings(broker.bootstrap_servers) | {"transactional.id": name})
+    with pytest.raises(KafkaException) as failure:
+        producer.init_transactions(30)
+    assert failure.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_the_cluster(tool: Tool, admin: AdminClient) -> None:
+    """What is closed here is opened again, or no other test could do its work."""
+    describe = ("--describe", "--entity-type", "brokers", "--entity-name", "1")
+    assert tool("kafka-configs", *describe).code == 0
+    added(tool, "--allow-principal", ME, "--operation", "all", "--cluster")
+    added(tool, "--deny-principal", ME, "--operation", "DescribeConfigs", "--cluster")
+
+    def refused() -> bool:
+        done = tool("kafka-configs", *describe)
+        return "ClusterAuthorizationException" in done.out + done.err
+
+    until(refused, "a broker's configs are not shown")
+    operations = admin.describe_cluster(include_authorized_operations=True).result(30).authorized_operations
+    assert AclOperation.ALTER_CONFIGS in operations
+    assert AclOperation.DESCRIBE_CONFIGS not in operations
+    assert tool("kafka-acls", "--remove", "--force", "--cluster").code == 0
+    until(lambda: not refused(), "they are shown again")
+
+
+def test_topics_that_one_may_make(tool: Tool, broker: AnyBroker, fresh: Fresh) -> None:
+    """With entries for the cluster only names with a certain beginning may be created, by first use too."""
+    stem = fresh()
+    operations = [word for each in ("ClusterAction", "Alter", "Describe") for word in ("--operation", each)]
+    added(tool, "--allow-principal", ME, *operations, "--cluster")
+    added(tool, "--allow-principal", ME, "--producer", "--topic", stem, "--resource-pattern-type", "prefixed")
+    added(tool, "--allow-principal", ME, "--operation", "describe", "--topic", f"not-{stem}")
+    create = ("kafka-topics", "--create", "--topic")
+    refused = tool(*create, f"not-{stem}")
+    assert "topic command : Authorization failed." in refused.out + refused.err
+    assert tool(*create, f"{stem}-1").code == 0
+    assert write(broker, f"{stem}-2", **{"allow.auto.create.topics": "true"}) == 0
+    assert tool("kafka-acls", "--remove", "--force", "--cluster").code == 0
+    until(lambda: listed(tool, "--cluster") == [], "the cluster is open again")
