@@ -73,7 +73,10 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         part = connection.recv(size - len(data))
         if not part:
-            raise ConnectionError("the broker closed the connection")
+            raise ConnectionError(
+                "the broker closed the connection; if its first listener wants a login (SASL), create topics "
+                "with a client"
+            )
         data += part
     return bytes(data)
 

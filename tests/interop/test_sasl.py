@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import io
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError as AioKafkaError
-from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 
@@ -20,6 +27,7 @@ from broker.cli.cluster_check import NOT_ASKED, check_cluster
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from tests.support.brokers.ports import free_ports
 from tests.support.brokers.with_passwords import (
     PASSWORDS,
     PLAIN_MODULE,
@@ -200,6 +208,54 @@ def test_kafka_configs_sets_a_password_and_takes_it_back(
     assert errors_of(guarded.secured, **who) != []
 
 
+def test_a_listener_with_a_password_is_opened_while_the_broker_runs(guarded: PasswordBroker) -> None:
+    (port,) = free_ports(1)
+    properties = guarded.properties
+    admin = AdminClient(settings(guarded.open))
+    listeners = f"{properties['listeners']},ADDED://127.0.0.1:{port}"
+    added = {
+        "listeners": listeners,
+        "listener.security.protocol.map": (
+            f"{properties['listener.security.protocol.map']},ADDED:SASL_PLAINTEXT"
+        ),
+        "listener.name.added.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.added.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_eve="eves";',
+    }
+    change_config(guarded.open, added)
+    at = f"127.0.0.1:{port}"
+    until(lambda: is_open(port), "the listener is open")
+    told = errors_of(at, **login("PLAIN", "eve", "wrong"))
+    assert any("Invalid username or password" in each for each in told)
+    assert lets_in(at, "eve", "eves")
+    shown = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "1")])
+    for described in shown.values():
+        assert "eves" not in str({name: each.value for name, each in described.result(30).items()})
+
+
+def lets_in(address: str, user: str, password: str) -> bool:
+    with RawConnection(address) as client:
+        client.ask_for(SaslHandshakeResponse, SaslHandshakeRequest("PLAIN"), 1)
+        token = SaslAuthenticateRequest(f"\0{user}\0{password}".encode())
+        return client.ask_for(SaslAuthenticateResponse, token, 2).error_code == 0
+
+
+def change_config(address: str, settings_: dict[str, str]) -> None:
+    changes = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings_.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=changes)
+    admin = AdminClient(settings(address))
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def is_open(port: int) -> bool:
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    return False
+
+
 def test_a_command_of_ours_that_cannot_log_in_says_so(guarded: PasswordBroker) -> None:
     told = io.StringIO()
     assert check_cluster(guarded.secured, None, told) == NOT_ASKED
@@ -214,19 +270,22 @@ def test_a_command_of_ours_that_cannot_log_in_says_so(guarded: PasswordBroker) -
 def test_java_authenticates_again_while_it_writes(
     guarded: PasswordBroker, tool_server: ToolServer, tmp_path: Path, fresh: Fresh
 ) -> None:
-    """Two sessions long: without another authentication the broker would close the connection, and the client
-    makes no other one in time."""
+    """Two sessions long: without another authentication the broker would close the connection, and the
+    client makes no other one in time."""
     topic = create_topic(guarded.open, fresh())
     known = java_login("PLAIN", tmp_path / "known.properties")
     with open(known, "a") as file:
-        file.write("retries=0\nreconnect.backoff.ms=60000\n")
+        file.write("retries=0\nenable.idempotence=false\nreconnect.backoff.ms=60000\n")
     told = tool_server.run(
-        "kafka-verifiable-producer",
+        "kafka-producer-perf-test",
         *("--bootstrap-server", guarded.short, "--topic", topic, "--command-config", str(known)),
-        *("--max-messages", "300", "--throughput", "100"),
+        *("--num-records", "300", "--record-size", "10", "--throughput", "100"),
     )
-    assert told.out.count("producer_send_success") == 300, told
-    assert "producer_send_error" not in told.out
+    assert told.code == 0, told
+    assert told.lines[-1].startswith("300 records sent, ")
+    reader = Consumer(settings(guarded.open, group_id=topic))
+    assert reader.get_watermark_offsets(TopicPartition(topic, 0), 30) == (0, 300)
+    reader.close()
 
 
 def ask_for_ever(client: RawConnection) -> None:

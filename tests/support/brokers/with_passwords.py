@@ -26,11 +26,12 @@ SESSION_MS: Final = 1_500
 
 class PasswordBroker(NamedTuple):
     """secured: the address of the listener SECURED, which offers all mechanisms. short: of the listener
-    SHORT, whose sessions last `SESSION_MS`."""
+    SHORT, whose sessions last `SESSION_MS`. properties: what the broker was started with."""
 
     broker: AnyBroker
     secured: str
     short: str
+    properties: dict[str, str]
 
     @property
     def open(self) -> str:
@@ -44,28 +45,26 @@ def password_broker(data: Path) -> PasswordBroker:
     named = {"PLAINTEXT": plain, "SECURED": secured, "SHORT": short, "CONTROLLER": controller}
     listeners = [f"{name}://127.0.0.1:{port}" for name, port in named.items()]
     users = f'{PLAIN_MODULE} required user_alice="{PASSWORDS["PLAIN"]}" user_bob="bob-secret";'
-    broker = broker_under_test(
-        data,
-        {
-            "listeners": ",".join(listeners),
-            "advertised.listeners": ",".join(listeners[:3]),
-            "listener.security.protocol.map": (
-                "PLAINTEXT:PLAINTEXT,SECURED:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
-            ),
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
-            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-            "listener.name.secured.plain.sasl.jaas.config": users,
-            "listener.name.short.plain.sasl.jaas.config": users,
-            "listener.name.secured.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",
-            "listener.name.secured.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
-            "listener.name.short.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
-            "group.initial.rebalance.delay.ms": "0",
-            "offsets.topic.num.partitions": "1",
-        },
-    )
+    properties = {
+        "listeners": ",".join(listeners),
+        "advertised.listeners": ",".join(listeners[:3]),
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,SECURED:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller}",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.secured.plain.sasl.jaas.config": users,
+        "listener.name.short.plain.sasl.jaas.config": users,
+        "listener.name.secured.scram-sha-256.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+        "listener.name.secured.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+        "listener.name.short.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.short.connections.max.reauth.ms": str(SESSION_MS),
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "1",
+    }
+    broker = broker_under_test(data, properties)
     broker.bootstrap_servers = f"127.0.0.1:{plain}"
-    return PasswordBroker(broker, f"127.0.0.1:{secured}", f"127.0.0.1:{short}")
+    return PasswordBroker(broker, f"127.0.0.1:{secured}", f"127.0.0.1:{short}", properties)
 
 
 def set_passwords(address: str, user: str = "alice") -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import io
+from pathlib import Path
 
 import pytest
 
+from broker.ports.files import RealFiles
 from controller.first_credentials import MalformedCredential, parse_first_credentials
 from controller.format import FormatRefused, Formatter, read_bootstrap_records
 from controller.metadata.image.cluster_image import ClusterImage, image_records
 from controller.metadata.image.scram import credential_record
+from controller.metadata.snapshots import BOOTSTRAP_FILE, read_snapshot
 from protocol.errors import ErrorCode
 from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from protocol.messages.describe_user_scram_credentials import (
@@ -22,6 +25,7 @@ from protocol.registry import ApiKey
 from protocol.scram import MECHANISMS, new_credential, salted_password
 from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from storage.memory_files import MemoryFiles
+from tests.support.genuine.tool_server import ToolServer
 from tests.support.rigs.controllers import CLUSTER_ID, ControllerFixture, SeededRandomSource, one_node_config
 from tests.support.rigs.hand_clock import HandClock
 
@@ -220,6 +224,29 @@ def test_a_cluster_begins_with_the_credentials_of_its_format() -> None:
     controller = ControllerFixture(files)
     controller.settle()
     assert [user for _, user in controller.controller.image.scram.by_key] == ["admin"]
+
+
+@pytest.mark.java
+def test_kafka_storage_writes_the_same_records(tool_server: ToolServer, tmp_path: Path) -> None:
+    salt, salted = base64.b64encode(SALT).decode(), base64.b64encode(b"x" * 32).decode()
+    options = (
+        f"SCRAM-SHA-256=[name=alice,iterations=8192,salt={salt},password=a b]",
+        f'SCRAM-SHA-512=[name="bob",salt={salt},password="secret"]',
+        f"SCRAM-SHA-256=[name=carol,salt={salt},saltedpassword={salted}]",
+    )
+    data = tmp_path / "data"
+    config = tmp_path / "server.properties"
+    settings = one_node_config(log__dirs=str(data)).static
+    names = ("process.roles", "node.id", "listeners", "controller.listener.names", "log.dirs",
+             "controller.quorum.bootstrap.servers", "listener.security.protocol.map")  # fmt: skip
+    config.write_text("".join(f"{name}={settings[name].text}\n" for name in names))
+    added = [word for option in options for word in ("--add-scram", option)]
+    done = tool_server.run(
+        "kafka-storage", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(config), *added
+    )
+    assert done.code == 0, done
+    kept = read_snapshot(RealFiles(), f"{data}/{BOOTSTRAP_FILE}").records
+    assert [each for each in kept if isinstance(each, UserScramCredentialRecord)] == first(*options)
 
 
 def test_a_cluster_of_a_level_without_scram_is_not_formatted_with_it() -> None:
