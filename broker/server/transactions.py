@@ -163,6 +163,7 @@ class NodeAddresses:
             timers=shared.timers,
             client_id=self._client_id,
             listener=self._listener,
+            principal=None if shared.broker_login is None else shared.broker_login.principal,
         )
 
 

@@ -27,11 +27,13 @@ Done = Callable[[int | LoginRefused], None]
 """Is told how long the session lasts in milliseconds, 0 for ever, or why there is none."""
 
 _TOLD_CHARACTERS: Final = 200
+_LEAST_BETWEEN_MS: Final = 1_050
 
 
 def renewal_ms(lifetime_ms: int) -> int:
-    """When a session is to be renewed: in time for a request that is under way, as Java's clients do it."""
-    return lifetime_ms * 85 // 100
+    """When a session is to be renewed: in time for a request that is under way, as Java's clients do it. No
+    node takes two logins in a second; one that comes after the end of a short session is taken."""
+    return max(lifetime_ms * 85 // 100, _LEAST_BETWEEN_MS)
 
 
 class Login:

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from broker.controller_channel.peer import tcp
-from broker.controller_channel.peer.login import Login
+from broker.controller_channel.peer.login import Login, renewal_ms
 from broker.controller_channel.peer.tcp import State, TcpPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
@@ -491,6 +491,20 @@ def test_a_channel_logs_in_again_before_its_session_ends() -> None:
         assert nodes.acceptor.traffic.accepted == 1
 
     run(scenario, sasl=offers("PLAIN", session_ms=10_000), login=plain())
+
+
+def test_a_session_of_less_than_a_second_is_renewed_as_soon_as_that_is_taken() -> None:
+    async def scenario(nodes: TwoNodes) -> None:
+        gate = nodes.gate
+        assert gate is not None
+        for round_ in range(1, 4):
+            nodes.send(HeartbeatRequest("g", 1))
+            await nodes.answered(round_)
+            nodes.clock.move(renewal_ms(500))
+        assert nodes.answers == [HeartbeatResponse()] * 3
+        assert (gate.counts.successful, gate.counts.again, nodes.acceptor.traffic.accepted) == (1, 2, 1)
+
+    run(scenario, sasl=offers("PLAIN", session_ms=500), login=plain())
 
 
 def test_a_session_that_ended_while_nothing_was_asked_begins_again() -> None:
