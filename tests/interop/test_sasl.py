@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -27,6 +29,7 @@ from broker.cli.cluster_check import NOT_ASKED, check_cluster
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from tests.support.brokers.against import barnabas_only
 from tests.support.brokers.ports import free_ports
 from tests.support.brokers.with_passwords import (
     PASSWORDS,
@@ -254,6 +257,30 @@ def is_open(port: int) -> bool:
         socket.create_connection(("127.0.0.1", port), 1).close()
         return True
     return False
+
+
+@barnabas_only
+def test_authentications_are_counted_by_kafka_s_names(guarded: PasswordBroker) -> None:
+    before = counted(guarded)
+    assert lets_in(guarded.secured, "alice", PASSWORDS["PLAIN"])
+    assert not lets_in(guarded.secured, "alice", "wrong")
+    assert not lets_in(guarded.secured, "nobody", "wrong")
+    after = counted(guarded)
+    assert [after[name] - before[name] for name in ("successful", "failed")] == [1, 2]
+
+
+def counted(guarded: PasswordBroker) -> dict[str, int]:
+    """Of the listener SECURED."""
+    address = re.search(r"Metrics and health at (http://\S+)/", guarded.broker.log_file.read_text())
+    assert address is not None
+    with urlopen(f"{address[1]}/metrics", timeout=30) as page:
+        text = page.read().decode()
+    found = re.findall(
+        r'^kafka_server_socket_server_metrics_(\w+)_authentication_total\{listener="SECURED",.*\} (\d+)',
+        text,
+        re.MULTILINE,
+    )
+    return {name: int(value) for name, value in found}
 
 
 def test_a_command_of_ours_that_cannot_log_in_says_so(guarded: PasswordBroker) -> None:

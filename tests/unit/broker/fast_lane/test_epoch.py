@@ -372,6 +372,15 @@ def test_clients_without_a_quota_stay_on_the_lane() -> None:
     assert world.connections[0].holds == MUTED
 
 
+def test_there_is_no_lane_for_a_session_that_will_end() -> None:
+    """Whether it has ended is looked at with each request, which a lane would be in the way of (KIP-368)."""
+    world = ProduceWorld(fast=True)
+    world.connections[0].session.authentication = "that of a session with an end"
+    world.topic("t")
+    world.warm("t")
+    assert world.connections[0].fast_lane(0) is None
+
+
 def test_dynamic_configs_of_the_broker_bump_the_epoch() -> None:
     rig = ProduceWorld(fast=True).rig
     shared: Any = SimpleNamespace(

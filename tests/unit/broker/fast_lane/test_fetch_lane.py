@@ -134,6 +134,14 @@ def test_others_take_the_long_way(version: int, fields: dict[str, Any]) -> None:
     assert (world.served, world.taken) == (5, 0)
 
 
+def test_a_session_of_sasl_that_will_end_takes_the_long_way() -> None:
+    world = world_with_records()
+    world.connections[0].session.authentication = "that of a session with an end"
+    for offset in range(5):
+        world.send(world.request(world.asked("t", offset)))
+    assert (world.served, world.taken) == (5, 0)
+
+
 @pytest.mark.parametrize("may_be_sent_away", [True, False])
 def test_a_rack_matters_only_where_replicas_are_chosen_by_it(may_be_sent_away: bool) -> None:
     world = world_with_records()
