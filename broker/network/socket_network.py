@@ -180,6 +180,9 @@ class SocketNetwork:
         except ssl.SSLError as error:
             sock.close()
             raise OSError(told(error)) from None
+        except ValueError as error:  # a name that has an address and cannot stand in a certificate
+            sock.close()
+            raise OSError(f"no TLS with that host: {error}") from None
         except BaseException:
             sock.close()
             raise

@@ -1,8 +1,8 @@
 """How the key and the value of a record are printed.
 
 A decoder returns two texts, each None if there is nothing to print. Records of the coordinators and of the
-metadata log are printed as JSON, as Kafka prints them. If a record cannot be read the line says so, and the
-dump goes on.
+metadata log are printed as JSON, as Kafka prints them, but without the secrets of brokers' configs. If a
+record cannot be read the line says so, and the dump goes on.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final
 
+from config.catalogue import broker_definition
 from protocol.codec.compiler import decode
 from protocol.codec.message import Message
 from protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.errors import ProtocolError
 from protocol.group_log.classic_groups import GroupMetadataValue
 from protocol.json_form import JsonValue, json_form
+from protocol.metadata_log.cluster import ConfigRecord
 from protocol.metadata_log.frame import decode_versioned_record
 from protocol.metadata_log.security import UserScramCredentialRecord
 from protocol.record_types import (
@@ -35,6 +37,9 @@ Shown = tuple[str | None, str | None]
 Decoder = Callable[[Record], Shown]
 
 _NUMBER: Final = Struct(">h")
+REDACTED: Final = "(redacted)"
+_BROKER: Final = 4
+"""The kind of resource that a broker's configs belong to."""
 CONSUMER_PROTOCOL: Final = "consumer"
 _CONSUMER_PROTOCOL: Final[tuple[tuple[str, type[Message]], ...]] = (
     ("subscription", ConsumerProtocolSubscription),
@@ -67,8 +72,19 @@ def as_cluster_metadata(record: Record) -> Shown:
     name = MetadataRecordType(message.declaration.key or 0).name
     form = json_form(message, version)
     if isinstance(message, UserScramCredentialRecord):
-        form |= dict.fromkeys(_KEPT_SECRET, "[hidden]")
+        form |= dict.fromkeys(_KEPT_SECRET, REDACTED)
+    elif isinstance(message, ConfigRecord) and message.value and _is_secret(message):
+        form["value"] = REDACTED
     return None, _json({"type": name, "version": version, "data": form})
+
+
+def _is_secret(record: ConfigRecord) -> bool:
+    """Whether the value of a config may be a password or a key; that of a config which nobody has defined may
+    be one too."""
+    if record.resource_type != _BROKER:
+        return False
+    definition = broker_definition(record.name)
+    return definition is None or definition.sensitive
 
 
 def coordinator_decoder(find: Callable[[int], LogRecord]) -> Decoder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from pathlib import Path
@@ -16,7 +17,11 @@ from protocol.codec.message import Message
 from protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.group_log.classic_groups import GroupMetadataKey, GroupMetadataValue
 from protocol.group_log.offsets import OffsetCommitKey, OffsetCommitValue
+from protocol.metadata_log.cluster import ConfigRecord
+from protocol.metadata_log.frame import encode_metadata_record
 from protocol.records.builder import BatchBuilder
+from protocol.records.reader import Record
+from storage.dump.decoders import REDACTED, as_cluster_metadata
 from storage.producer_snapshot import encode_snapshot
 from storage.producer_state import ProducerBatch, ProducerEntry
 from tests.support.genuine.kafka_tools import run_tool
@@ -212,3 +217,20 @@ def test_indexes_without_entries(
     for file in files:
         file.touch()
     assert "0.index is empty." in compare(capsys, files[1:], *option)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "shown"),
+    [
+        (4, "listener.name.ssl.ssl.keystore.password", REDACTED),
+        (4, "listener.name.ssl.ssl.keystore.key", REDACTED),
+        (4, "my.plugin.token", REDACTED),
+        (4, "listener.name.ssl.ssl.keystore.location", "geheim"),
+        (2, "retention.ms", "geheim"),
+    ],
+)
+def test_secrets_of_the_metadata_log_are_not_shown(kind: int, name: str, shown: str) -> None:
+    record = ConfigRecord(resource_type=kind, resource_name="1", name=name, value="geheim")
+    read = Record(0, 0, None, encode_metadata_record(record, 0), ())
+    _, text = as_cluster_metadata(read)
+    assert json.loads(text or "")["data"]["value"] == shown
