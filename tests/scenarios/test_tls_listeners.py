@@ -23,6 +23,7 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.brokers.against import barnabas_only
 from tests.support.brokers.broker_process import BarnabasProcess
 from tests.support.brokers.certificates import authority
+from tests.support.brokers.ports import free_ports
 from tests.support.clients.librdkafka import settings, until
 from tests.support.clients.wire_client import WireClient
 
@@ -128,3 +129,35 @@ def test_a_key_store_is_exchanged_while_clients_work(new_broker: NewBroker, tmp_
     broker.start_anywhere()
     address = broker.bootstrap_servers
     assert served() == third.certificate.serial_number, "and after a restart"
+
+
+def test_a_listener_over_tls_is_added_while_the_broker_runs(new_broker: NewBroker, tmp_path: Path) -> None:
+    """Its key is in the configs themselves, and DescribeConfigs does not show it."""
+    plain, added = free_ports(2)
+    broker = new_broker(
+        listeners=f"PLAINTEXT://127.0.0.1:{plain},CONTROLLER://127.0.0.1:0",
+        listener__security__protocol__map="PLAINTEXT:PLAINTEXT,ADDED:SSL,CONTROLLER:PLAINTEXT",
+    )
+    identity = authority().issue("broker")
+    admin = AdminClient(settings(broker.bootstrap_servers))
+    (tmp_path / "ca.pem").write_text(authority().certificate_pem)
+    prefix = "listener.name.added.ssl.keystore"
+    given = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{plain},CONTROLLER://127.0.0.1:0,ADDED://127.0.0.1:{added}",
+        f"{prefix}.type": "PEM",
+        f"{prefix}.key": identity.key_pem(),
+        f"{prefix}.certificate.chain": identity.certificate_pem,
+    }
+    entries = [
+        ConfigEntry(name, text, incremental_operation=AlterConfigOpType.SET) for name, text in given.items()
+    ]
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(60)
+    until(lambda: "Listener ADDED is open" in broker.log_tail(20_000), "the listener is open")
+    trust = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    with WireClient(f"127.0.0.1:{added}", tls=trust) as client:
+        assert serial_number(client) == identity.certificate.serial_number
+    shown = admin.describe_configs([resource])[resource].result(60)
+    assert shown[f"{prefix}.key"].value is None
+    assert shown[f"{prefix}.type"].value == "PEM"
+    assert "PRIVATE KEY" not in broker.log_tail(100_000)

@@ -33,6 +33,8 @@ _CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTI
 _STORE_BYTES: Final = 16 * MIB
 """More than any store; a larger file is something else."""
 
+_PEM_LINE: Final = 64
+_MARKS: Final = re.compile(rb"(-----(?:BEGIN|END) [A-Z ]+-----)")
 _PEM: Final = b"-----BEGIN "
 _DER_SEQUENCE: Final = 0x30
 _KEY: Final = re.compile(rb"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
@@ -87,7 +89,7 @@ def open_key_store(store: StoreSettings) -> KeyPem | None:
     is_encrypted = b"ENCRYPTED" in key[0]
     if is_encrypted and store.key_password is None:
         raise StoreRefused(f"{where}: the private key is encrypted: set ssl.key.password")
-    pem = b"\n".join((key[0], *certificates)) + b"\n"
+    pem = b"".join(map(_in_lines, (key[0], *certificates)))
     return KeyPem(pem, store.key_password if is_encrypted else None)
 
 
@@ -106,7 +108,19 @@ def open_trust_store(store: StoreSettings) -> str | None:
     certificates = _CERTIFICATE.findall(data)
     if not certificates:
         raise StoreRefused(f"{where}: there is no certificate in it")
-    return b"\n".join(certificates).decode("ascii", "replace") + "\n"
+    return b"".join(map(_in_lines, certificates)).decode("ascii", "replace")
+
+
+def _in_lines(block: bytes) -> bytes:
+    """A block of PEM in lines, as OpenSSL wants it. A text that a properties file continues behind
+    backslashes has spaces in their place, and Kafka takes that."""
+    parts = _MARKS.split(block)
+    if len(parts) != 5 or b":" in parts[2]:  # headers of an older kind of encryption: their lines count
+        return block + b"\n"
+    _, begin, body, end, _ = parts
+    text = b"".join(body.split())
+    lines = [text[at : at + _PEM_LINE] for at in range(0, len(text), _PEM_LINE)]
+    return b"\n".join((begin, *lines, end, b""))
 
 
 def _read(store: StoreSettings) -> bytes:

@@ -64,6 +64,18 @@ def test_pem_with_and_without_a_password(tmp_path: Path) -> None:
     )
 
 
+def test_pem_in_one_line(tmp_path: Path) -> None:
+    """As a properties file has it whose lines end in backslashes."""
+    identity = authority().issue("broker")
+    key, chain = (text.replace("\n", " ") for text in (identity.key_pem(), identity.certificate_pem * 2))
+    store = StoreSettings("ssl.keystore", "PEM", key=key, certificates=chain)
+    trusted = StoreSettings(
+        "ssl.truststore", "PEM", certificates=authority().certificate_pem.replace("\n", " ")
+    )
+    server_context(tls_of(tmp_path, key_store=store, trust_store=trusted, client_auth="required"))
+    assert open_trust_store(trusted) == authority().certificate_pem
+
+
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
 def test_pkcs12_whatever_its_type_says(tmp_path: Path, kind: str) -> None:
     path = (
@@ -147,6 +159,9 @@ def stores_that_cannot_be_used(folder: Path) -> dict[str, TlsSettings]:
     (folder / "mixed.pem").write_text(another.key_pem() + identity.certificate_pem)
     (folder / "broken.pem").write_text(identity.key_pem()[:100] + "\n" + identity.certificate_pem)
     (folder / "damaged.pem").write_text(identity.key_pem() + identity.certificate_pem.replace("M", "N", 20))
+    (folder / "nested.pem").write_text(
+        identity.key_pem() + "-----BEGIN CERTIFICATE-----\n" + identity.certificate_pem
+    )
     identity.write_pem(folder / "good.pem")
     identity.write_pem(folder / "locked.pem", "geheim")
     identity.write_pkcs12(folder / "good.p12", "geheim")
@@ -165,6 +180,7 @@ def stores_that_cannot_be_used(folder: Path) -> dict[str, TlsSettings]:
         "mixed.pem: the private key does not belong to the first certificate": at("mixed.pem"),
         "broken.pem: there is no private key in it": at("broken.pem"),
         "damaged.pem: key or certificates cannot be used": at("damaged.pem"),
+        "nested.pem: key or certificates cannot be used": at("nested.pem"),
         "locked.pem: the private key is encrypted: set ssl.key.password": at("locked.pem"),
         "locked.pem: the private key cannot be decrypted: ssl.key.password is wrong": at(
             "locked.pem", key_password="g-e-r-a-t-e-n"
