@@ -4,12 +4,12 @@ The metadata loader calls them in a fixed order, on the loop, with the new image
 is done before the next begins, and the next image comes only after the last::
 
     ReplicasPublisher.retirement   drops the replicas of deleted topics
+    ClientQuotasPublisher          puts the quotas of clients in force
     MetadataCachePublisher         shows the image to the handlers
     BrokerConfigPublisher          applies the dynamic configs of this broker and of all brokers
     CordonedDirectoriesPublisher   keeps new partitions out of cordoned log directories
     ReplicasPublisher              creates, leads and follows partitions, and applies the configs of topics
     BrokersPublisher               has connections to brokers that are gone, or listen elsewhere, closed
-    ClientQuotasPublisher          puts the quotas of clients in force
     ThrottlesPublisher             tells the replication quotas which replicas are throttled
     TopicChangesPublisher          tells the coordinators which topics have changed or are gone
 
@@ -271,7 +271,8 @@ class BrokersPublisher:
 
 
 class ClientQuotasPublisher:
-    """Puts the cluster's quotas of clients and addresses in force, as soon as they change.
+    """Puts the cluster's quotas of clients and addresses in force, as soon as they change. It comes before
+    the metadata cache, so that a quota which a client is shown holds already.
 
     on_change: is called then. Before it returns, all that was decided by the former quotas must be forgotten.
     """

@@ -7,14 +7,14 @@ has no limit has no sample, and as many as are remembered have one (`broker.quot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote_from_bytes
 
 from broker.metrics.families import Collector, Family
 from broker.quotas.client_quotas import ClientQuotas
 from config.ports import Clock
 
-__all__ = ["quota_collector", "sanitized"]
+__all__ = ["mutation_collector", "quota_collector", "sanitized"]
 
 
 def quota_collector(quotas: ClientQuotas, clock: Clock) -> Collector:
@@ -35,6 +35,20 @@ def quota_collector(quotas: ClientQuotas, clock: Clock) -> Collector:
             yield Family(f"{name}_{measure}", "gauge", description, samples)
             throttles = [(labels, usage.throttle_ms) for labels, usage in usages]
             yield Family(f"{name}_throttle_time", "gauge", "Mean milliseconds of throttles", throttles)
+
+    return collect
+
+
+def mutation_collector(tokens: Callable[[], Iterable[tuple[str, str, float]]]) -> Collector:
+    """Shows what clients may have created and deleted at once. tokens: the user, the client id, and how many
+    partitions; less than 0 while all is refused."""
+
+    def collect() -> Iterator[Family]:
+        samples = [
+            ({"user": sanitized(user), "client_id": client_id}, left) for user, client_id, left in tokens()
+        ]
+        name = "kafka_server_controllermutation_tokens"
+        yield Family(name, "gauge", "Partitions that may be created or deleted at once", samples)
 
     return collect
 

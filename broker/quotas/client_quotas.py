@@ -8,9 +8,9 @@
     controller_mutation_rate   decided by the controller (KIP-599), which tells this broker for how long
 
 Each holds for the clients of `controller.metadata.client_quotas`, and per broker. What brokers ask each other
-with CLUSTER_ACTION takes nothing of any: followers' fetches and WriteTxnMarkers. Dispatch asks for all others
-when an answer is made (`broker.quotas.throttle`). Without quotas it does not ask, and while there are some,
-clients that have none stay on their fast lanes (`UnlessThrottled`).
+with CLUSTER_ACTION takes nothing of any: followers' fetches and WriteTxnMarkers; nor does what a node asks
+itself. Dispatch asks for all others when an answer is made (`broker.quotas.throttle`). Without quotas it does
+not ask, and while there are some, clients that have none stay on their fast lanes (`UnlessThrottled`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ClientQuotas:
         self, context: RequestContext, *, response_bytes: int, elapsed_ns: int, is_exempt: bool
     ) -> int:
         """See `broker.quotas.throttle.Throttle`. What a Fetch was given is counted by its handler."""
-        if is_exempt:
+        if is_exempt or context.session.is_in_process:
             return 0
         throttle_ms = self.unanswered_ms(context) if context.api_key == _PRODUCE else 0
         limit = self._request.of(context.session.principal.name, context.client_id)

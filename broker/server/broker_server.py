@@ -301,11 +301,11 @@ class BrokerServer:
             timers=shared.timers,
             publishers=(
                 replicas.retirement,
+                ClientQuotasPublisher(self.quotas, self.address_rates, self._quotas_changed),
                 MetadataCachePublisher(self.metadata),
                 configs,
                 self.cordoned,
                 replicas,
-                ClientQuotasPublisher(self.quotas, self.address_rates, self._quotas_changed),
                 BrokersPublisher(self.fetchers, *self.transactions.channels),
                 throttles,
                 self.directories,

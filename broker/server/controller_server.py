@@ -7,6 +7,7 @@ from functools import partial
 
 from broker.controller_channel.peer.to_leader import LeaderPeer
 from broker.dispatch.dispatcher import Dispatcher
+from broker.metrics.quota_families import mutation_collector
 from broker.network.interfaces import Listener
 from broker.policies.process import configured_policies
 from broker.security.authorizer import configured_authorizer
@@ -57,6 +58,8 @@ class ControllerServer:
             loggers=shared.surroundings.loggers,
             policies=self.policies,
         )
+        mutations = services.mutations
+        shared.collectors.register(mutation_collector(lambda: mutations.tokens(shared.clock.monotonic_ms())))
         self.dispatcher = Dispatcher(
             self.handlers,
             services,

@@ -14,6 +14,7 @@ itself, as in Kafka.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from config.limits import METERED_CLIENTS
@@ -58,11 +59,16 @@ class MutationQuotas:
         self.seconds = seconds
         self._image: QuotasImage | None = None
         self._limits = ClientLimits(QuotasImage(), MUTATION_RATE)
-        self._buckets: dict[tuple[str, str], tuple[TokenBucket, int]] = {}
-        """With the time of the last use, in the order of that."""
+        self._buckets: dict[tuple[str, str], tuple[TokenBucket, int, float]] = {}
+        """With the time and the quota of the last use, in the order of that."""
 
     def __len__(self) -> int:
         return len(self._buckets)
+
+    def tokens(self, now_ms: int) -> Iterator[tuple[str, str, float]]:
+        """User, client id and tokens of each bucket, for metrics."""
+        for (user, client_id), (bucket, _, per_second) in list(self._buckets.items()):
+            yield user, client_id, bucket.tokens(per_second, per_second * self.seconds, now_ms)
 
     def of(
         self, image: QuotasImage, user: str, client_id: str, now_ms: int, *, strict: bool
@@ -88,7 +94,7 @@ class MutationQuotas:
         if known is None and len(buckets) >= METERED_CLIENTS:
             del buckets[next(iter(buckets))]
         bucket = TokenBucket(now_ms) if known is None else known[0]
-        buckets[key] = bucket, now_ms
+        buckets[key] = bucket, now_ms, limit.per_second
         return bucket
 
 

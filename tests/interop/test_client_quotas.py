@@ -20,6 +20,7 @@ from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, Alte
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.builder import SimpleRecord, build_batch
 from tests.conftest import AnyBroker, broker_under_test
@@ -178,6 +179,16 @@ def test_a_client_that_ignores_its_throttle_is_muted(broker: AnyBroker, quotas: 
     assert told[0] == 0
     assert 0 < told[1] <= 1_100
     assert told[2] <= 1_100
+
+
+def test_the_time_of_requests_is_throttled_for_a_second_at_most(
+    broker: AnyBroker, quotas: Quotas, fresh: Fresh
+) -> None:
+    client_id = fresh()
+    quotas.limit(client_id, "request_percentage", 0.0001)
+    with WireClient(broker.bootstrap_servers, client_id=client_id) as client:
+        answers = [client.ask_for(MetadataResponse, MetadataRequest([]), 12) for _ in range(2)]
+    assert all(0 < each.throttle_time_ms <= 1_000 for each in answers)
 
 
 def test_a_quota_of_mutations_refuses_new_topics(broker: AnyBroker, quotas: Quotas, fresh: Fresh) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.metrics.quota_families import quota_collector, sanitized
+from broker.metrics.quota_families import mutation_collector, quota_collector, sanitized
 from broker.network.connection import MUTED
 from broker.quotas.address_rates import AddressRates
 from broker.quotas.rate_quota import EXPIRES_AFTER_MS, RateQuota
@@ -230,6 +230,14 @@ def test_a_fetch_that_waits_when_the_quota_comes_is_held_to_it() -> None:
     assert (over.responses, over.throttle_time_ms > 0) == ([], True)
 
 
+def test_a_node_that_asks_itself_is_not_throttled() -> None:
+    world = produced()
+    world.limit(producer_byte_rate=1, request_percentage=1e-9)
+    world.connections[0].session.is_in_process = True
+    world.send(world.request("t", bytes(world.rig.batch(size_bytes=4000))) * 2)
+    assert told_ms(world) == [0, 0]
+
+
 # What is remembered
 
 
@@ -258,6 +266,12 @@ def test_metrics_by_the_names_of_kafka_s_exporter() -> None:
     assert families["kafka_server_produce_byte_rate"] == [(labels, (len(one) - 4) / 10)]
     assert families["kafka_server_produce_throttle_time"] == [(labels, told_ms(world)[0])]
     assert families["kafka_server_fetch_byte_rate"] == families["kafka_server_request_request_time"] == []
+
+
+def test_metrics_of_mutations() -> None:
+    (family,) = mutation_collector(lambda: [("a b", "c", -2.5)])()
+    assert family.name == "kafka_server_controllermutation_tokens"
+    assert list(family.samples) == [({"user": "a%20b", "client_id": "c"}, -2.5)]
 
 
 @pytest.mark.parametrize(

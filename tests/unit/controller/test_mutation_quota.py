@@ -122,6 +122,7 @@ def test_of_many_topics_those_behind_the_quota_are_refused(fixture: ControllerFi
     response = fixture.call(ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics, 5000), 7)
     assert [code for code, _ in codes(response)] == [0, 0, EXCEEDED]
     assert response.throttle_time_ms == 5_000
+    assert list(fixture.services.mutations.tokens(fixture.clock.monotonic_ms())) == [("ANONYMOUS", "", -5.0)]
 
 
 def test_a_client_without_a_quota_creates_what_it_likes() -> None:

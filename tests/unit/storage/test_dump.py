@@ -62,7 +62,7 @@ def without_secrets(text: str) -> str:
     """What Kafka prints of SCRAM credentials, as we show it."""
     lines = text.split("\n")
     hidden = [
-        SECRETS.sub(r'"\1":"[hidden]"', line) if '"USER_SCRAM_CREDENTIAL_RECORD"' in line else line
+        SECRETS.sub(r'"\1":"(redacted)"', line) if '"USER_SCRAM_CREDENTIAL_RECORD"' in line else line
         for line in lines
     ]
     return "\n".join(hidden)
@@ -163,7 +163,7 @@ def test_the_metadata_log_and_its_snapshots(capsys: pytest.CaptureFixture[str]) 
     assert len(files) >= 3
     out = compare(capsys, files, "--cluster-metadata-decoder")
     assert "KRaftVoters" in out
-    assert '"salt":"[hidden]","storedKey":"[hidden]","serverKey":"[hidden]"' in out
+    assert '"salt":"(redacted)","storedKey":"(redacted)","serverKey":"(redacted)"' in out
     assert '"type":"PARTITION_RECORD"' in out
     assert "KRaft bootstrap snapshot" in out
 

@@ -15,7 +15,8 @@ from broker.network.interfaces import ListenerSettings
 from broker.network.limits import ConnectionLimits
 from broker.network.server import ServerSettings
 from broker.ports.machine import highest_connection_descriptor
-from config.limits import TURN_REQUESTS
+from broker.quotas.address_rates import AddressRates
+from config.limits import HELD_CONNECTIONS, TURN_REQUESTS
 from protocol.serving.session import plain_host
 from tests.support.rigs.network_rig import NetworkRig
 from tests.support.rigs.sans_io import KIB, MIB, other
@@ -164,6 +165,49 @@ def test_beyond_the_limit_of_an_address_newcomers_are_closed() -> None:
         await rig.until(lambda: rig.server.limits.count == 1)
         fourth = await rig.connect()
         assert await fourth.ask("fourth", 7) == b"fourth!"
+
+    rig.run(scenario)
+
+
+def of_one_a_second() -> ConnectionLimits:
+    """This machine may open one connection a second, and two at once."""
+    limits = ConnectionLimits()
+    limits.address_rates = AddressRates(window_ms=1000, windows=3)
+    limits.address_rates.follow({"127.0.0.1": 1})
+    return limits
+
+
+def test_an_address_that_is_too_fast_is_held_and_cut_off() -> None:
+    rig = NetworkRig(limits=of_one_a_second())
+
+    async def scenario(rig: NetworkRig) -> None:
+        crowd = [await rig.connect() for _ in range(3)]
+        assert await crowd[1].ask("in", 3) == b"in!"
+        await crowd[2].send(other("out"))
+        await rig.until(lambda: rig.acceptor.traffic.refused == 1)
+        assert rig.acceptor.traffic.accepted == 2
+        rig.timers.advance(999)
+        assert len(rig.acceptor._held) == 1
+        rig.timers.advance(1)
+        assert await crowd[2].at_end()
+        assert "out" not in rig.service.requests
+        rig.timers.advance(3_000)
+        again = await rig.connect()
+        assert await again.ask("again", 6) == b"again!"
+
+    rig.run(scenario)
+
+
+def test_what_is_held_ends_with_the_listener_and_is_not_without_end() -> None:
+    rig = NetworkRig(limits=of_one_a_second())
+
+    async def scenario(rig: NetworkRig) -> None:
+        crowd = [await rig.connect() for _ in range(HELD_CONNECTIONS + 4)]
+        await rig.until(lambda: rig.acceptor.traffic.refused == HELD_CONNECTIONS + 2)
+        assert len(rig.acceptor._held) == HELD_CONNECTIONS
+        assert await crowd[-1].at_end(), "no more than so many are held"
+        rig.acceptor.close()
+        assert await crowd[2].at_end()
 
     rig.run(scenario)
 
