@@ -60,6 +60,13 @@ _STATES: Final = (
 )
 
 
+_QUOTA_ENTITIES: Final = (b"user", b"client-id", b"ip")
+_QUOTAS: Final = (
+    b"producer_byte_rate", b"consumer_byte_rate", b"request_percentage", b"controller_mutation_rate",
+    b"connection_creation_rate",
+)  # fmt: skip
+
+
 def _one_of(*values: Value) -> Meaning:
     return lambda random_source, _: random_source.choice(values)
 
@@ -191,6 +198,13 @@ MEANINGS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "CreatableTopicConfig.name": lambda random_source, _: random_source.choice(TOPIC_CONFIGS).encode(),
         "AlterableConfig.name": _config_name,
         "value": _config_value,
+        "EntityData.entity_type": _one_of(*_QUOTA_ENTITIES),
+        "EntityData.entity_name": _one_of(None, b"nobody-here", b"10.9.8.7"),
+        "ComponentData.entity_type": _one_of(*_QUOTA_ENTITIES),
+        "ComponentData.match": _one_of(None, None, b"nobody-here"),
+        "match_type": _one_of(0, 1, 2),
+        "OpData.key": _one_of(*_QUOTAS),
+        "OpData.value": _one_of(1.0, 1024, 0.5, 1e18, 0, -1),
         "config_operation": _one_of(0, 0, 1, 2, 3),
         "election_type": _one_of(0, 1),
         "key_type": _one_of(0, 0, 1, 2),

@@ -26,6 +26,7 @@ LEFT_OUT: Final[Mapping[str, str]] = MappingProxyType(
         "BrokerHeartbeat of broker 1 with want_shut_down": "the controller takes its partitions from it",
         "BrokerHeartbeat with directories of broker 1 offline": "the partitions in them have no leader then",
         "configs of listeners, connections and message.max.bytes": "they shut out clients by design",
+        "quotas of more than nobody": "they mute clients by design, for days if they are low",
         "topics of more than 130 partitions": "their directories, and not requests, are what takes time",
     }
 )
@@ -48,6 +49,7 @@ _BLOCK: Final = LONGEST_STORY + _TURNS
 """Requests. A story begins with a block and is over before its turns."""
 _STORY_CHANCE: Final = 0.5
 _ODD_CLIENT_CHANCE: Final = 0.005
+_NOBODY: Final = ("nobody-here", "nobody-there")
 _OTHER_BROKERS: Final = (-1, 0, 2, 3, 2**31 - 1, -(2**31))
 
 
@@ -205,6 +207,11 @@ class RequestMaker:
     def _guarded(self, random_source: random.Random, key: int) -> dict[str, Any]:
         """Values that keep a request out of `LEFT_OUT`."""
         match key:
+            case ApiKey.ALTER_CLIENT_QUOTAS if random_source.random() < 0.3:
+                nobody = {"entity_type": "user", "entity_name": random_source.choice(_NOBODY)}
+                return {"entries": [{"entity": [nobody]}] * random_source.choice((1, 1, 2))}
+            case ApiKey.ALTER_CLIENT_QUOTAS:
+                return {"validate_only": True}
             case ApiKey.UNREGISTER_BROKER:
                 return {"broker_id": random_source.choice(_OTHER_BROKERS)}
             case ApiKey.BROKER_HEARTBEAT:

@@ -5,6 +5,7 @@ A string is bytes here, for it need not be UTF-8. Whoever writes it cuts it to w
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -27,6 +28,7 @@ _ODD: Final = (
 )  # fmt: skip
 _EDGES: Final = (0, 1, -1, -2, 2, 127, -128, 2**15 - 1, -(2**15), 2**16, 2**31 - 1, -(2**31), 2**31 - 2,
                  2**32, 2**53, 2**63 - 1, -(2**63), 2**63 - 2)  # fmt: skip
+FLOATS: Final = (0.0, -0.0, 1.0, -1.5, 5e-324, 1e-6, 2.0**31, 2.0**63, 1e308, math.inf, -math.inf, math.nan)
 TIMES: Final = (0, -1, 1, 2**31 - 1, -(2**31), 5, 100)
 
 

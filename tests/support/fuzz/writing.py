@@ -186,6 +186,8 @@ class Body:
             return self._random_source.random() < 0.5
         if field.wire.name == "uuid":
             return words.uuid(self._random_source)
+        if field.wire.name == "float64":
+            return self._random_source.choice(words.FLOATS)
         if field.name.endswith("_ms") and self._random_source.random() < 0.6:
             return self._random_source.choice(words.TIMES)
         return words.number(
