@@ -196,7 +196,7 @@ ACL_MATCHES_PER_REQUEST: Final = 50_000
 """Access control entries that the answer to one DeleteAcls may list. An entry is listed for each filter that
 means it."""
 
-ACLS_WALKED_PER_REQUEST: Final = 500_000
+ACLS_WALKED_PER_REQUEST: Final = 100_000
 """Access control entries that one DeleteAcls may look at with filters that do not name their resource,
 counted for each such filter: some 200 milliseconds."""
 

@@ -7,8 +7,9 @@ all patterns, and says so between them (None), so that a long walk need not hold
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -29,7 +30,7 @@ from protocol.serving.authorization import Operation, ResourceType
 
 __all__ = ["AclFilter", "code_name", "matching", "unknown_part"]
 
-_UNKNOWN: Final = "UNKNOWN"
+UNKNOWN: Final = "UNKNOWN"
 
 
 class PatternType(IntEnum):
@@ -59,24 +60,24 @@ class AclFilter(msgspec.Struct, frozen=True):
     permission_type: int
 
 
+_NAMES: Final[Mapping[type[IntEnum], Mapping[int, str]]] = MappingProxyType(
+    {
+        codes: MappingProxyType({ANY: "ANY"} | {int(each): each.name for each in codes})
+        for codes in (ResourceType, PatternType, Operation, Permission)
+    }
+)
+
+
 def code_name(codes: type[IntEnum], code: int) -> str:
     """The name of a code in Kafka's sentences."""
-    if code == ANY:
-        return "ANY"
-    return codes(code).name if code in {*codes} else _UNKNOWN
+    return _NAMES[codes].get(code, UNKNOWN)
 
 
 def unknown_part(wanted: AclFilter) -> str | None:
     """Kafka's name for the half of a filter that holds an unknown code; None if there is none."""
-    if (
-        code_name(ResourceType, wanted.resource_type) == _UNKNOWN
-        or code_name(PatternType, wanted.pattern_type) == _UNKNOWN
-    ):
+    if wanted.resource_type not in _NAMES[ResourceType] or wanted.pattern_type not in _NAMES[PatternType]:
         return "patternFilter"
-    if (
-        code_name(Operation, wanted.operation) == _UNKNOWN
-        or code_name(Permission, wanted.permission_type) == _UNKNOWN
-    ):
+    if wanted.operation not in _NAMES[Operation] or wanted.permission_type not in _NAMES[Permission]:
         return "entryFilter"
     return None
 
