@@ -9,6 +9,7 @@ cut.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -25,6 +26,7 @@ from protocol.serving.request_context import RequestContext
 _log = logging.getLogger("barnabas.authorizer")
 
 LINES_PER_SECOND: Final = 100
+"""Of each level."""
 
 _TYPE_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -43,8 +45,8 @@ class AuditLog:
 
     def __init__(self) -> None:
         self._second = -1
-        self._lines = 0
-        self._left_out = 0
+        self._lines: Counter[int] = Counter()
+        self._left_out: Counter[int] = Counter()
 
     def decided(
         self,
@@ -58,10 +60,10 @@ class AuditLog:
     ) -> None:
         """rule: the entry that has decided, or the rule that holds without one."""
         level = logging.DEBUG if is_allowed else logging.INFO
-        if not _log.isEnabledFor(level) or not self._has_room(context.now_ms):
+        if not _log.isEnabledFor(level) or not self._has_room(level, context.now_ms):
             return
         session = context.session
-        left_out, self._left_out = self._left_out, 0
+        left_out = self._left_out.pop(level, 0)
         _log.log(
             level,
             "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s "
@@ -77,14 +79,15 @@ class AuditLog:
             f" ({left_out} such lines were left out before)" if left_out else "",
         )
 
-    def _has_room(self, now_ms: int) -> bool:
+    def _has_room(self, level: int, now_ms: int) -> bool:
         second = now_ms // 1000
         if second != self._second:
-            self._second, self._lines = second, 0
-        if self._lines >= LINES_PER_SECOND:
-            self._left_out += 1
+            self._second = second
+            self._lines.clear()
+        if self._lines[level] >= LINES_PER_SECOND:
+            self._left_out[level] += 1
             return False
-        self._lines += 1
+        self._lines[level] += 1
         return True
 
 
