@@ -20,6 +20,7 @@ but super users gets an answer.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -27,11 +28,14 @@ from typing import Final
 
 from broker.security.audit_log import AuditLog
 from config.limits import TOPIC_NAME_LENGTH
+from config.setting import one_line
 from controller.metadata.image.acls import DENY, LITERAL, PREFIXED, WILDCARD, Acl, AclsImage
 from protocol.serving.authorization import AuthorizerNotReady, Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 
 __all__ = ["DefaultRule", "StandardAuthorizer", "deciding_rule", "may_do_somewhere"]
+
+_log = logging.getLogger("barnabas.authorizer")
 
 EVERYBODY: Final = "User:*"
 
@@ -131,6 +135,7 @@ class StandardAuthorizer:
         self._acls = acls
         self._is_loaded = is_loaded
         self._has_loaded = False
+        self._has_told_of_early = False
         self._super_users = super_users
         self._default = DefaultRule.ALLOW if allows_everyone_without_acls else DefaultRule.DENY
         self._audit = AuditLog()
@@ -170,15 +175,13 @@ class StandardAuthorizer:
         users and for clusters without entries, as Kafka does."""
         if self.authorize(context, operation, resource, "hardcode", False):
             return True
-        session = context.session
-        return may_do_somewhere(
-            self._loaded_acls(), str(session.principal), session.host, operation, resource
-        )
+        principal, host = str(context.session.principal), context.session.host
+        return may_do_somewhere(self._loaded_acls(principal), principal, host, operation, resource)
 
     def _rule(
         self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str
     ) -> Acl | DefaultRule:
-        acls = self._loaded_acls()
+        acls = self._loaded_acls(principal)
         if acls is not self._known_by or len(self._known) >= RULES_KEPT:
             self._known, self._known_by = {}, acls
         question = (principal, host, operation, resource, name)
@@ -189,9 +192,22 @@ class StandardAuthorizer:
                 self._known[question] = rule
         return rule
 
-    def _loaded_acls(self) -> AclsImage:
+    def _loaded_acls(self, principal: str) -> AclsImage:
         if not self._has_loaded:
             if not self._is_loaded():
+                self._tell_of_early(principal)
                 raise AuthorizerNotReady("the access control entries are not loaded yet")
             self._has_loaded = True
         return self._acls()
+
+    def _tell_of_early(self, principal: str) -> None:
+        """Logs this once. Controllers that are no super users of each other never elect a leader, and nobody
+        else would say why."""
+        if not self._has_told_of_early:
+            self._has_told_of_early = True
+            _log.warning(
+                "%s asks before the access control entries are loaded, and is told to try again. If that is "
+                "a broker or a controller, name it in super.users of every node, or the nodes may wait for "
+                "each other without end",
+                one_line(principal),
+            )
