@@ -23,6 +23,7 @@ from broker.network.output import Transport, plain
 from broker.network.sockets import SocketChannel
 from broker.network.tls.channel import TlsChannel
 from broker.network.tls.filter import TlsFilter, told
+from broker.network.tls.handshakes import Handshakes
 from broker.network.tls.sides import ConnectingSide, ListeningSide
 from config.limits import LARGE_RECEIVE_BYTES, LARGE_RECEIVE_LEAST_BYTES, TLS_PART_BYTES
 from config.ports import Clock, Timers
@@ -58,6 +59,7 @@ class SocketNetwork:
         self._large_receive_bytes = large_receive_bytes()
         self._connecting_sides: dict[str, ConnectingSide] = {}
         """By the name of the listener to which they connect."""
+        self._handshakes = Handshakes(loop.call_soon, clock, timers)
         self._records = memoryview(bytearray(TLS_PART_BYTES))
         """Where the records of any connection over TLS arrive; nothing stays in it."""
         self.disconnects = Disconnects(loop)
@@ -99,9 +101,8 @@ class SocketNetwork:
                 on_closed=on_closed,
                 cold=self.cold,
                 large_receive_bytes=large_receive_bytes,
+                handshakes=self._handshakes,
                 principal_of=side.principal_of,
-                clock=self._clock,
-                timers=self._timers,
             )
             on_accept(channel, port)
 

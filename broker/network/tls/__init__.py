@@ -3,13 +3,15 @@ other nodes. The parts of a connection that is not encrypted know nothing of it.
 
 In reading order:
 
-* `jks`       key stores in Java's own older format
-* `stores`    key stores and trust stores (PEM, PKCS12, JKS), opened and checked
-* `contexts`  what OpenSSL is told: keys, trust, versions, cipher suites
-* `filter`    bytes in and out of one TLS session in memory, beside its socket
-* `channel`   `sockets.SocketChannel` with that filter in front of its socket: handshake, reading, the end
-* `sides`     a listener's side, and the side of a node that connects to others
+* `jks`        key stores in Java's own older format
+* `stores`     key stores and trust stores (PEM, PKCS12, JKS), opened and checked
+* `contexts`   what OpenSSL is told: keys, trust, versions, cipher suites
+* `filter`     bytes in and out of one TLS session in memory, beside its socket
+* `handshakes` whose turn it is to go on with a handshake
+* `channel`    `sockets.SocketChannel` with that filter in front of its socket: handshake, reading, the end
+* `sides`      a listener's side, and the side of a node that connects to others
 
-Only `broker.network.socket_network` imports it. Settings come as `config.tls_settings.TlsSettings`; the names
-of clients are read by `broker.security.distinguished_name`.
+The network of this machine imports it (`socket_network`, `acceptor`), and the command line, which asks other
+clusters. Settings come as `config.tls_settings.TlsSettings`; the names of clients are read by
+`broker.security.distinguished_name`.
 """

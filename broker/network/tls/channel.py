@@ -1,6 +1,6 @@
 """A connection over TLS on a socket of the loop: `sockets.SocketChannel` with a filter before its socket.
 
-The handshake is done as its bytes come, in turns of the loop like all else, and the connection that is being
+The handshake is done as its bytes come, in a turn of its own (`handshakes`), and the connection that is being
 secured counts among the open ones from the start. It has a time limit of its own. When it is complete the
 connection is told who the peer is; what is no TLS, or fails, ends the connection with one line.
 
@@ -24,8 +24,8 @@ from broker.network.output import OutputQueue
 from broker.network.response_pieces import Piece, release_pieces
 from broker.network.sockets import SocketChannel
 from broker.network.tls.filter import NoTls, TlsFilter, told
+from broker.network.tls.handshakes import Handshakes
 from config.limits import TLS_HANDSHAKE_MS
-from config.ports import Clock, Timer, Timers
 from protocol.errors import EndsProcess
 from protocol.serving.session import Principal
 
@@ -65,10 +65,10 @@ class _EncryptedOutput(OutputQueue):
 class TlsChannel(SocketChannel):
     """A socket that carries one connection over TLS.
 
-    principal_of: None where this side is the client, whose handshake is complete already.
+    handshakes, principal_of: None where this side is the client, whose handshake is complete already.
     """
 
-    __slots__ = ("_filter", "_limit", "_principal_of", "_reads_on")
+    __slots__ = ("_filter", "_handshakes", "_limit", "_principal_of", "_reads_on")
 
     def __init__(
         self,
@@ -82,9 +82,8 @@ class TlsChannel(SocketChannel):
         on_closed: Callable[[SocketChannel], None],
         cold: ColdReads | None = None,
         large_receive_bytes: int = 0,
+        handshakes: Handshakes | None = None,
         principal_of: PrincipalOf | None = None,
-        clock: Clock | None = None,
-        timers: Timers | None = None,
     ) -> None:
         transport = tls.transport()
         super().__init__(
@@ -102,11 +101,11 @@ class TlsChannel(SocketChannel):
         output._filter = tls
         self._output = output
         self._filter = tls
+        self._handshakes = handshakes
+        """None when the handshake is complete."""
         self._principal_of = principal_of
         self._reads_on = False
-        self._limit: Timer | None = None
-        if clock is not None and timers is not None:
-            self._limit = timers.call_at(clock.monotonic_ms() + TLS_HANDSHAKE_MS, self._too_slow)
+        self._limit = None if handshakes is None else handshakes.limit(self._too_slow)
 
     @property
     def unsent_bytes(self) -> int:
@@ -118,6 +117,21 @@ class TlsChannel(SocketChannel):
             self._read_on()
 
     # The handshake
+
+    def _go_on(self) -> None:
+        """Goes on with the handshake when it is its turn."""
+        if not self.open:
+            return
+        self.resume()
+        try:
+            is_complete = self._shake_hands()
+        except EndsProcess:
+            raise
+        except Exception:
+            self._failed()
+            return
+        if is_complete:
+            self._readable()
 
     def _shake_hands(self) -> bool:
         """Goes on with the handshake of a peer that has connected; whether it is complete."""
@@ -137,7 +151,7 @@ class TlsChannel(SocketChannel):
         except OSError as error:
             self._broken(error)
             return False
-        self._principal_of = None
+        self._handshakes = self._principal_of = None
         self._lift_limit()
         if principal is not None:
             self.connection.secured(principal)
@@ -162,9 +176,11 @@ class TlsChannel(SocketChannel):
     # Reading
 
     def _readable(self) -> None:
+        if self._handshakes is not None:
+            self._pause()
+            self._handshakes.add(self._go_on)
+            return
         try:
-            if self._principal_of is not None and not self._shake_hands():
-                return
             super()._readable()
             self._write_what_is_due()
         except EndsProcess:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,10 +17,13 @@ from broker.network.interfaces import DelayedAnswer
 from broker.network.limits import ConnectionLimits
 from broker.network.response_pieces import Piece
 from broker.network.tls.contexts import server_context
+from broker.network.tls.filter import TlsFilter
+from broker.network.tls.handshakes import Handshakes
 from config.limits import TLS_HANDSHAKE_MS, TLS_PART_BYTES
 from protocol.serving.session import Principal
 from tests.support.brokers.certificates import Authority, authority
 from tests.support.rigs.file_slices import CountedFile, Slice
+from tests.support.rigs.hand_clock import HandClock, HandTimers
 from tests.support.rigs.network_rig import NetworkRig
 from tests.support.rigs.sans_io import KIB, MIB, framed, other
 from tests.support.rigs.tls_rig import TlsClient, client_context, tls_of
@@ -260,6 +263,58 @@ def test_many_that_never_finish_cost_little_and_end_in_time(rig: NetworkRig) -> 
         assert rig.service.complaints == ["no complete TLS handshake within 30 seconds"] * 101
         assert await silent[0].at_end()
         assert await neighbour.ask("b", 2) == b"b!"
+
+    rig.run(scenario)
+
+
+def test_handshakes_take_turns() -> None:
+    """A turn of the loop ends after 2 ms of them, and those that come later wait behind the others."""
+    clock = HandClock()
+    called: list[int] = []
+    soon: list[Callable[[], None]] = []
+    handshakes = Handshakes(soon.append, clock, HandTimers(clock))
+
+    def handshake(number: int) -> Callable[[], None]:
+        def go_on() -> None:
+            called.append(number)
+            clock.move(0.6)
+
+        return go_on
+
+    for number in range(6):
+        handshakes.add(handshake(number))
+    assert (len(soon), called) == (1, [])
+    soon.pop()()
+    assert (len(soon), called) == (1, [0, 1, 2, 3])
+    handshakes.add(handshake(6))
+    assert len(soon) == 1
+    soon.pop()()
+    assert (soon, called) == ([], [0, 1, 2, 3, 4, 5, 6])
+
+
+def test_others_are_served_between_handshakes(rig: NetworkRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred clients come at once; a request of another one does not wait for all of them."""
+    shake_hands = TlsFilter.shake_hands
+    seen: list[int] = []
+
+    def slow(self: TlsFilter) -> bool:
+        rig.clock.move(3)
+        seen.append(len(rig.service.requests))
+        return shake_hands(self)
+
+    async def scenario(rig: NetworkRig) -> None:
+        neighbour = await TlsClient.connect(rig)
+        coming = [TlsClient(await rig.connect()) for _ in range(100)]
+        monkeypatch.setattr(TlsFilter, "shake_hands", slow)
+        for client in coming:
+            with pytest.raises(ssl.SSLWantReadError):
+                client.session.do_handshake()
+            client.client.sock.send(client.outgoing.read())
+        neighbour.session.write(other("a"))
+        neighbour.client.sock.send(neighbour.outgoing.read())
+        assert await neighbour.receive(2) == b"a!"
+        await rig.until(lambda: len(seen) >= 100)
+        assert seen.index(1) < 5
 
     rig.run(scenario)
 
