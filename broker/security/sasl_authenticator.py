@@ -85,6 +85,7 @@ class SaslAuthenticator:
     what is to be sent before a failed connection is closed has been handed over."""
 
     __slots__ = (
+        "_bad_mechanism_name",
         "_begun_ns",
         "_expires_ns",
         "_listener",
@@ -110,6 +111,7 @@ class SaslAuthenticator:
         self._make = make
         self._mechanism: ServerMechanism | None = None
         self._mechanism_name = ""
+        self._bad_mechanism_name = ""
         self._expires_ns = 0
         self._begun_ns = 0
 
@@ -148,8 +150,8 @@ class SaslAuthenticator:
                 return len(answer).to_bytes(4, "big") + answer
             case SaslState.BAD_MECHANISM:
                 raise Refused(
-                    f"SASL mechanism '{self._mechanism_name}' requested by client is not supported for "
-                    "re-authentication of another mechanism"
+                    f"SASL mechanism '{self._bad_mechanism_name}' requested by client is not supported for "
+                    f"re-authentication of mechanism '{self._mechanism_name}'"
                 )
             case _:
                 return self._take_handshake(frame)
@@ -176,7 +178,7 @@ class SaslAuthenticator:
                 _frame_of(response, header),
             )
         if self.is_again and request.mechanism != self._mechanism_name:
-            self.state, self._mechanism_name = SaslState.BAD_MECHANISM, request.mechanism
+            self.state, self._bad_mechanism_name = SaslState.BAD_MECHANISM, request.mechanism
         else:
             self._mechanism_name = request.mechanism
             self._mechanism = self._make(request.mechanism)

@@ -6,8 +6,9 @@
     server   v=SIGNATURE
 
 There is no channel binding. A user whom nobody knows is answered as if he were there, with a salt that stays
-the same, and fails with his proof like one who has forgotten his password: neither an answer nor its time
-tells which names exist. (Apache Kafka refuses such a user at the first message.)
+the same and as many iterations as most users have, and fails with his proof like one who has forgotten his
+password: neither an answer nor its time tells which names exist. (Apache Kafka refuses such a user at the
+first message.)
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from typing import Final
 from broker.security.mechanism import AuthenticationFailed, LoginRefused
 from config.authentication import SaslLogin
 from protocol.scram import (
-    DEFAULT_ITERATIONS,
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     ScramCredential,
@@ -33,8 +33,8 @@ from protocol.scram import (
 
 __all__ = ["FakeCredentials", "FindCredential", "SaltedPasswords", "ScramClient", "ScramServer"]
 
-FindCredential = Callable[[ScramMechanism, str], ScramCredential | None]
-"""The credential of a user; None if there is none."""
+FindCredential = Callable[[ScramMechanism, str], tuple[ScramCredential | None, int]]
+"""The credential of a user, None if there is none, and the number of iterations that others usually have."""
 
 _NAME: Final = r"(?:[^\x00=,]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -66,10 +66,10 @@ class FakeCredentials:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def of(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
+    def of(self, mechanism: ScramMechanism, user: str, iterations: int) -> ScramCredential:
         seed = mechanism.hmac(self._secret, user.encode())
         key = mechanism.hmac(self._secret, seed)
-        return ScramCredential(random_text(seed).encode(), key, key, DEFAULT_ITERATIONS)
+        return ScramCredential(random_text(seed).encode(), key, key, iterations)
 
 
 class ScramServer:
@@ -111,9 +111,9 @@ class ScramServer:
         user = _plain(match["user"])
         if match["authorization"] is not None and _plain(match["authorization"]) != user:
             raise AuthenticationFailed(_OTHER_IDENTITY)
-        known = self._find(self._mechanism, user)
+        known, usual_iterations = self._find(self._mechanism, user)
         self._is_known = known is not None and known.iterations >= MIN_ITERATIONS
-        fake = self._fakes.of(self._mechanism, user)
+        fake = self._fakes.of(self._mechanism, user, usual_iterations)
         credential = known if known is not None and self._is_known else fake
         self._asked, self._credential = user, credential
         self._nonce = match["nonce"] + self._nonce

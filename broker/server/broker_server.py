@@ -169,7 +169,7 @@ class BrokerServer:
             endpoint,
             config,
             self.dispatcher,
-            lambda mechanism, user: self.metadata.image.scram.get(mechanism.type, user),
+            lambda mechanism, user: self.metadata.image.scram.look_up(mechanism.type, user),
         )
 
     def _make_controller_channel(self, peer: LeaderPeer) -> ControllerChannel:

@@ -83,8 +83,8 @@ class ControllerServer:
         listener = next(iter(self.acceptors))
         self._channels = LeaderChannels(shared, self.log, self.dispatcher, self.handlers, listener)
 
-    def _credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        return self.controller.image.scram.get(mechanism.type, user)
+    def _credential(self, mechanism: ScramMechanism, user: str) -> tuple[ScramCredential | None, int]:
+        return self.controller.image.scram.look_up(mechanism.type, user)
 
     def start(self) -> None:
         """Starts the replica; a single voter leads when this returns. Raises UnsupportedCluster."""

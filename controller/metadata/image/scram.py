@@ -17,7 +17,7 @@ from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 from protocol.metadata_log.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
-from protocol.scram import ScramCredential
+from protocol.scram import DEFAULT_ITERATIONS, ScramCredential
 
 __all__ = ["ScramDelta", "ScramImage", "ScramKey", "credential_record"]
 
@@ -29,12 +29,21 @@ ScramKey = tuple[int, str]
 
 
 class ScramImage(msgspec.Struct, frozen=True):
-    """All credentials. A user may have one for each mechanism."""
+    """All credentials. A user may have one for each mechanism.
+
+    usual_iterations: by mechanism, the number of iterations that most of its users have.
+    """
 
     by_key: Mapping[ScramKey, ScramCredential] = MappingProxyType({})
+    usual_iterations: Mapping[int, int] = MappingProxyType({})
 
     def get(self, mechanism: int, user: str) -> ScramCredential | None:
         return self.by_key.get((mechanism, user))
+
+    def look_up(self, mechanism: int, user: str) -> tuple[ScramCredential | None, int]:
+        """The credential of a user, and how many iterations one who has none would probably have."""
+        usual = self.usual_iterations.get(mechanism, DEFAULT_ITERATIONS)
+        return self.by_key.get((mechanism, user)), usual
 
     def records(self) -> Iterator[Message]:
         """The records that make this image."""
@@ -91,7 +100,18 @@ class ScramDelta:
                 by_key.pop(key, None)
             else:
                 by_key[key] = known
-        return ScramImage(MappingProxyType(by_key))
+        return ScramImage(MappingProxyType(by_key), MappingProxyType(_usual_iterations(by_key)))
+
+
+def _usual_iterations(by_key: Mapping[ScramKey, ScramCredential]) -> dict[int, int]:
+    counts: dict[int, Counter[int]] = {}
+    for (mechanism, _), known in by_key.items():
+        counts.setdefault(mechanism, Counter())[known.iterations] += 1
+    # Of numbers that are equally frequent the larger one counts, in whatever order the users came.
+    return {
+        mechanism: max(found, key=lambda number: (found[number], number))
+        for mechanism, found in sorted(counts.items())
+    }
 
 
 def credential_record(mechanism: int, user: str, credential: ScramCredential) -> UserScramCredentialRecord:

@@ -28,8 +28,8 @@ NONCE, MORE = "rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 KNOWN = new_credential(SHA_256, salted_password(SHA_256, "pencil", SALT, 4096), SALT, 4096)
 
 
-def find(mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-    return KNOWN if (mechanism, user) == (SHA_256, "user") else None
+def find(mechanism: ScramMechanism, user: str) -> tuple[ScramCredential | None, int]:
+    return (KNOWN if (mechanism, user) == (SHA_256, "user") else None), 8192
 
 
 def server(nonce: str = MORE) -> ScramServer:
@@ -66,7 +66,7 @@ def test_the_formulas_of_rfc_5802() -> None:
     sha_1 = ScramMechanism(0, "SCRAM-SHA-1", "sha1")
     salt = base64.b64decode("QSXCR+Q6sek8bf92")
     known = new_credential(sha_1, salted_password(sha_1, "pencil", salt, 4096), salt, 4096)
-    other = ScramServer(sha_1, lambda mechanism, user: known, FAKES, "3rfcNHYJY1ZVvWVs7j")
+    other = ScramServer(sha_1, lambda mechanism, user: (known, 4096), FAKES, "3rfcNHYJY1ZVvWVs7j")
     assert other.evaluate(b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL") == (
         b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096"
     )
@@ -78,7 +78,7 @@ def test_the_formulas_of_rfc_5802() -> None:
 @pytest.mark.parametrize("user", ["alice", "a,b=c", "Müller", "=2C"])
 def test_any_name_logs_in_with_its_password(mechanism: ScramMechanism, user: str) -> None:
     known = new_credential(mechanism, salted_password(mechanism, "geheim, =ü", SALT, 4096), SALT, 4096)
-    other = ScramServer(mechanism, lambda m, name: known if name == user else None, FAKES, MORE)
+    other = ScramServer(mechanism, lambda m, name: (known if name == user else None, 4096), FAKES, MORE)
     talk(ScramClient(SaltedPasswords(SaslLogin(mechanism.name, user, "geheim, =ü"), mechanism), NONCE), other)
     assert other.user == user
 
@@ -101,6 +101,7 @@ def test_an_unknown_user_has_the_same_salt_each_time_and_nobody_else_has_it() ->
     salt = base64.b64decode(first.split(b",s=")[1].split(b",")[0]).decode()
     assert len(salt) in (25, 26)
     assert salt.isalnum()
+    assert first.endswith(b",i=8192"), "as many as others have"
 
 
 @pytest.mark.parametrize(

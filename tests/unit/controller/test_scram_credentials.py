@@ -138,6 +138,19 @@ def test_who_may_not_alter_or_describe_the_cluster_is_refused(controller: Contro
     assert controller.controller.image.scram.by_key == {}
 
 
+def test_the_image_knows_how_many_iterations_users_have(controller: ControllerFixture) -> None:
+    scram = controller.controller.image.scram
+    assert scram.look_up(1, "nobody") == (None, 4096)
+    alter(
+        controller, [upsertion("a", 1, 8192), upsertion("b", 1, 8192), upsertion("c", 1), upsertion("d", 2)]
+    )
+    scram = controller.controller.image.scram
+    assert [scram.look_up(mechanism, "nobody") for mechanism in (1, 2)] == [(None, 8192), (None, 4096)]
+    assert scram.look_up(1, "c") == (scram.get(1, "c"), 8192)
+    alter(controller, [], [Deletion("a", 1), Deletion("b", 1)])
+    assert controller.controller.image.scram.look_up(1, "nobody") == (None, 4096)
+
+
 def test_credentials_are_kept_by_snapshots_and_shown_by_nobody(controller: ControllerFixture) -> None:
     alter(controller, [upsertion("bob", 2), upsertion("alice")])
     image: ClusterImage = controller.controller.image
