@@ -18,6 +18,7 @@ from typing import Final
 
 from broker.handlers import fetch, list_offsets, metadata, produce
 from broker.ports.files import RealFiles
+from broker.security.authorizer import AllowAll
 from protocol.codec.compiler import encoder
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest
@@ -213,6 +214,7 @@ def main() -> None:
             rig = HandlerRig(files=RealFiles())
             rig.logs.__class__ = DirectoryLogs
             rig.logs.root = folder  # type: ignore[attr-defined]
+        rig.asked = AllowAll()
         rig.topic("t", 1, number=1)
         rig.topic("m", 1000, number=2)
         for size_bytes in (1000, 16_000):
