@@ -19,6 +19,7 @@ from protocol.metadata_log.cluster import BeginTransactionRecord, EndTransaction
 from protocol.registry import ApiKey
 from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from tests.support.rigs.controllers import ControllerFixture, one_node_config
+from tests.support.rigs.peer_channels import ControllerPeer
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 READ, TOPIC = Operation.READ, ResourceType.TOPIC
@@ -129,13 +130,18 @@ def test_filters_are_told_what_they_remove_and_each_entry_goes_once(fixture: Con
 
 
 def test_they_outlive_a_restart_and_a_snapshot(fixture: ControllerFixture) -> None:
-    create(fixture, entry("a"), entry("b"))
-    delete(fixture, everything(resource_name_filter="a"))
+    create(fixture, entry("a"), *(entry(f"t{number}") for number in range(7000)))
+    ControllerPeer(fixture).settle()
+    snapshot = fixture.log.latest_snapshot()
+    assert snapshot is not None
+    assert snapshot.end_offset == fixture.controller.image.offset + 1
+    delete(fixture, everything(resource_type_filter=TOPIC, resource_name_filter="a"))
+    create(fixture, entry("behind the snapshot"))
     before = fixture.controller.image.acls
-    fixture.controller.shut_down()
-    fixture.log.shut_down()
+    fixture.files.kill_process()
     after = fixture.restart().controller.image.acls
     assert after == before
+    assert len(after.by_id) == 7001
 
 
 def test_a_request_that_is_too_large_changes_nothing(fixture: ControllerFixture) -> None:
