@@ -1,4 +1,5 @@
-"""What Barnabas does not serve yet: asked, so that the table of differences says what a user gets instead."""
+"""What Barnabas does not serve yet: asked, so that the table of differences says what a user gets instead;
+and ACLs, where no authorizer is configured."""
 
 from __future__ import annotations
 
