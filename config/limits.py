@@ -345,6 +345,7 @@ def broken_relations() -> list[str]:
         (SMALL_FRAME_BYTES * 8 <= SPARE_FRAMES_BYTES, "several spare buffers are kept"),
         (LARGE_RECEIVE_LEAST_BYTES <= LARGE_RECEIVE_BYTES, "a larger receive buffer is a larger one"),
         (TURN_MS < SLOW_TURN_MS, "an ordinary turn is not a slow one"),
+        (2 * TLS_PART_BYTES <= TLS_UNSENT_BYTES, "a part that waits for its socket is no fault of the peer"),
         (
             LONG_TURN_MS * LONG_REQUESTS_AT_ONCE < SLOW_TURN_MS,
             "first turns together are no slow one",

@@ -224,16 +224,17 @@ def test_aiokafka(secured: Secured, fresh: Fresh) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.parametrize(("listener", "identity"), [("SSL", ""), ("STRICT", "alice")])
 def test_javas_tools_with_pem_stores(
-    secured: Secured, fresh: Fresh, tmp_path: Path, tool_server: ToolServer
+    secured: Secured, fresh: Fresh, tmp_path: Path, tool_server: ToolServer, listener: str, identity: str
 ) -> None:
     topic = fresh()
     config = tmp_path / "client.properties"
-    config.write_text(
-        f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={secured.trust}\n"
-        f"ssl.keystore.type=PEM\nssl.keystore.location={secured.identity('alice')}\n"
-    )
-    where = ("--bootstrap-server", secured.addresses["STRICT"])
+    text = f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={secured.trust}\n"
+    if identity:
+        text += f"ssl.keystore.type=PEM\nssl.keystore.location={secured.identity(identity)}\n"
+    config.write_text(text)
+    where = ("--bootstrap-server", secured.addresses[listener])
     made = tool_server.run(
         "kafka-topics", *where, "--command-config", str(config), "--create", "--topic", topic
     )
