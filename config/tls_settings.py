@@ -93,9 +93,10 @@ def tls_settings(config: BrokerConfig, listener: str) -> TlsSettings | None:
         value = config.for_listener(listener, name)
         return value if isinstance(value, tuple) else ()
 
-    prefix = f"listener.name.{listener.lower()}."
     client_auth = text("ssl.client.auth") or "none"
-    if protocol == "SASL_SSL" and not config.is_set(f"{prefix}ssl.client.auth"):
+    own_name = f"listener.name.{listener.lower()}.ssl.client.auth"
+    has_own = config.is_set(own_name) or own_name in config.dynamic_broker
+    if protocol == "SASL_SSL" and not has_own:
         client_auth = "none"  # KIP-684: SASL says who the client is, unless this listener is told otherwise
     suites = items("ssl.cipher.suites")
     settings = TlsSettings(

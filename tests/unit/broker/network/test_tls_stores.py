@@ -269,6 +269,10 @@ def test_each_listener_has_its_own() -> None:
     assert found(**given).client_auth == "required"
     assert found("SASL", **given).client_auth == "none"
     assert found("SASL", **{"listener.name.sasl.ssl.client.auth": "required"}).client_auth == "required"
+    dynamic = settings_of(**given).with_dynamic({"listener.name.sasl.ssl.client.auth": "requested"}, {})
+    settings = tls_settings(dynamic, "SASL")
+    assert settings is not None
+    assert settings.client_auth == "requested"
     assert tls_settings(settings_of(), "CONTROLLER") is None
     assert found().checks_host
     assert not found(ssl_endpoint_identification_algorithm="").checks_host
