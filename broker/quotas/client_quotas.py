@@ -95,6 +95,11 @@ class ClientQuotas:
 
     def take_fetched(self, context: RequestContext, size_bytes: int) -> tuple[bool, int]:
         """Whether an answer of so many bytes may be given, and the milliseconds for which the client is
-        throttled."""
-        limit = self._consumer.of(context.session.principal.name, context.client_id)
-        return (True, 0) if limit is None else self.fetch.take(limit, size_bytes, self._clock.monotonic_ms())
+        throttled. Who has used up his time gets none either, as in Kafka."""
+        user, client_id = context.session.principal.name, context.client_id
+        now_ms = self._clock.monotonic_ms()
+        time_limit = self._request.of(user, client_id)
+        if time_limit is not None and (throttle_ms := self.request.throttle_ms(time_limit, now_ms)):
+            return False, throttle_ms
+        limit = self._consumer.of(user, client_id)
+        return (True, 0) if limit is None else self.fetch.take(limit, size_bytes, now_ms)

@@ -69,6 +69,13 @@ class RateQuota:
         meter.rate.record(amount, now_ms)
         return self._throttled(meter, limit, now_ms)
 
+    def throttle_ms(self, limit: ClientLimit, now_ms: int) -> int:
+        """For how long a client would be throttled that used nothing more now."""
+        meter = self._meters.get((limit.user, limit.client_id))
+        if meter is None:
+            return 0
+        return min(meter.rate.throttle_ms(limit.per_second, now_ms), self._longest_ms)
+
     def take(self, limit: ClientLimit, amount: float, now_ms: int) -> tuple[bool, int]:
         """Whether the client gets so much, and the milliseconds for which it is throttled. What it does not
         get is not counted. More at once than it may ever have it gets if it had nothing lately: otherwise it

@@ -203,6 +203,18 @@ def test_a_batch_that_is_larger_than_all_windows_comes_through_nevertheless() ->
     assert world.connections[0].holds == MUTED
 
 
+def test_who_has_used_up_his_time_is_given_no_records() -> None:
+    world = fetching()
+    world.limit(request_percentage=1.0)
+    limit = ClientLimit("ANONYMOUS", "", 1.0)
+    assert records_of(fetched(world, 0)) > 1000
+    world.quotas.request.record(limit, 20.0, world.rig.clock.monotonic_ms())
+    over = fetched(world, 1)
+    assert (over.responses, over.throttle_time_ms) == ([], 1000)
+    world.advance(12_000)
+    assert records_of(fetched(world, 1)) > 1000
+
+
 def test_followers_are_not_throttled() -> None:
     world = fetching()
     world.limit(consumer_byte_rate=1, request_percentage=1e-9)
