@@ -29,7 +29,7 @@ from broker.quotas.replication_quota import ReplicationQuota, throttled_partitio
 from config.broker_config import BrokerConfig
 from config.checks import check_relations
 from config.errors import ConfigError
-from controller.metadata.client_quotas import limits_of_addresses
+from controller.metadata.client_quotas import IP, limits_of_addresses
 from controller.metadata.image.cluster_image import ClusterImage, ImageDelta
 from controller.metadata.image.configs import ConfigResourceType
 from controller.metadata.metadata_version import CORDONED_LEVEL
@@ -285,8 +285,10 @@ class ClientQuotasPublisher:
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
         if delta.quotas is None:
             return
-        self._quotas.follow(image.quotas)
-        self._addresses.follow(limits_of_addresses(image.quotas))
+        changed = delta.quotas.changed
+        self._quotas.follow(image.quotas, changed)
+        if any(kind == IP for entity in changed for kind, _ in entity):
+            self._addresses.follow(limits_of_addresses(image.quotas))
         self._on_change()
 
 

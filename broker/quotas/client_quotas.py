@@ -15,6 +15,7 @@ not ask, and while there are some, clients that have none stay on their fast lan
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from broker.quotas.rate_quota import RateQuota
@@ -26,7 +27,7 @@ from controller.metadata.client_quotas import (
     REQUEST_PERCENTAGE,
     ClientLimits,
 )
-from controller.metadata.image.quotas import QuotasImage
+from controller.metadata.image.quotas import QuotaEntity, QuotasImage
 from protocol.registry import ApiKey
 from protocol.serving.request_context import RequestContext
 
@@ -47,14 +48,18 @@ class ClientQuotas:
         self.produce = RateQuota(window_ms=window_ms, windows=windows)
         self.fetch = RateQuota(window_ms=window_ms, windows=windows)
         self.request = RateQuota(window_ms=window_ms, windows=windows, longest_ms=window_ms)
-        self.follow(QuotasImage())
+        none = QuotasImage()
+        self._producer = ClientLimits(none, PRODUCER_RATE)
+        self._consumer = ClientLimits(none, CONSUMER_RATE)
+        self._request = ClientLimits(none, REQUEST_PERCENTAGE)
+        self._mutation = ClientLimits(none, MUTATION_RATE)
 
-    def follow(self, image: QuotasImage) -> None:
-        """Takes over the quotas of the cluster. What clients used before counts against the new ones."""
-        self._producer = ClientLimits(image, PRODUCER_RATE)
-        self._consumer = ClientLimits(image, CONSUMER_RATE)
-        self._request = ClientLimits(image, REQUEST_PERCENTAGE)
-        self._mutation = ClientLimits(image, MUTATION_RATE)
+    def follow(self, image: QuotasImage, changed: Iterable[QuotaEntity]) -> None:
+        """Takes over the quotas of the entities that have changed in the cluster. What clients used before
+        counts against the new ones."""
+        entities = list(changed)
+        for limits in (self._producer, self._consumer, self._request, self._mutation):
+            limits.follow(image, entities)
 
     def __bool__(self) -> bool:
         """Whether any client may have a quota."""

@@ -16,10 +16,10 @@ clients together, the default of client ids is one for each client id.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from controller.metadata.image.quotas import QuotasImage
+from controller.metadata.image.quotas import QuotaEntity, QuotasImage
 
 __all__ = [
     "CLIENT_ID",
@@ -65,17 +65,33 @@ class ClientLimit(NamedTuple):
 class ClientLimits:
     """The quotas of one kind, by user and client id."""
 
-    __slots__ = ("_by_entity", "_levels")
+    __slots__ = ("_by_entity", "_counts", "_key", "_levels")
 
     def __init__(self, image: QuotasImage, key: str) -> None:
         """key: the kind, such as `producer_byte_rate`."""
+        self._key = key
         self._by_entity: dict[_Entity, float] = {}
-        for entity, values in image.by_entity.items():
+        self._counts = dict.fromkeys(_BY_PRECEDENCE, 0)
+        self._levels: list[_Entity] = []
+        """Those that have quotas, in the order of precedence."""
+        self.follow(image, image.by_entity)
+
+    def follow(self, image: QuotasImage, changed: Iterable[QuotaEntity]) -> None:
+        """Takes over the quotas of the entities that have changed; there may be very many others."""
+        for entity in changed:
             parts = dict(entity)
-            if IP not in parts and _is_limit(value := values.get(key)):
-                self._by_entity[parts.get(USER, _ABSENT), parts.get(CLIENT_ID, _ABSENT)] = value or 0.0
-        there = {(_kind(user), _kind(client_id)) for user, client_id in self._by_entity}
-        self._levels = [level for level in _BY_PRECEDENCE if level in there]
+            if IP in parts:
+                continue
+            who = parts.get(USER, _ABSENT), parts.get(CLIENT_ID, _ABSENT)
+            level = _kind(who[0]), _kind(who[1])
+            value = image.by_entity.get(entity, {}).get(self._key)
+            if level not in self._counts:
+                continue
+            self._counts[level] -= self._by_entity.pop(who, None) is not None
+            if value is not None and _is_limit(value):
+                self._by_entity[who] = value
+                self._counts[level] += 1
+        self._levels = [level for level in _BY_PRECEDENCE if self._counts[level]]
 
     def __bool__(self) -> bool:
         return bool(self._levels)
@@ -116,10 +132,10 @@ def _kind(name: str | None) -> str | None:
     return _NAMED if name else name
 
 
-def _is_limit(value: float | None) -> bool:
+def _is_limit(value: float) -> bool:
     """Whether the stored value limits anything. Kafka stores NaN and infinity, and earlier releases of it
     stored what is not above 0, by which nobody was throttled."""
-    return value is not None and math.isfinite(value) and value > 0
+    return math.isfinite(value) and value > 0
 
 
 def limits_of_addresses(image: QuotasImage) -> Mapping[str | None, float]:

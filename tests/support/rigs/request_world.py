@@ -154,7 +154,7 @@ class RequestWorld:
         self.rig.apply(
             *(ClientQuotaRecord(entity, key, value or 0.0, value is None) for key, value in quotas.items())
         )
-        self.quotas.follow(self.rig.image.quotas)
+        self.quotas.follow(self.rig.image.quotas, [(("user", None),), *self.rig.image.quotas.by_entity])
         in_force = self.quotas or None
         self.dispatcher.throttle_by(in_force)
         self.rig.services.fetches.client_quotas = in_force

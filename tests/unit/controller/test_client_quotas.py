@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 from typing import Final
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from config.limits import METADATA_RECORDS_PER_REQUEST
 from controller.metadata.client_quotas import ClientLimit, ClientLimits, limits_of_addresses
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
-from controller.metadata.image.quotas import QuotasImage
+from controller.metadata.image.quotas import QuotaEntity, QuotasImage
 from controller.subjects.quota_changes import alter_client_quotas
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
@@ -250,6 +251,25 @@ def test_what_limits_nothing_is_no_limit(value: float) -> None:
     """Kafka stores the first two; its earlier releases stored the others, and throttled nobody by them."""
     limits = ClientLimits(stored(({"user": "u"}, value), ({"user": None}, 7.0)), "producer_byte_rate")
     assert limits.of("u", "c") == ClientLimit("u", "", 7.0)
+
+
+def test_limits_follow_what_changes() -> None:
+    """By single changes they come to be what they are when they are made anew."""
+    chance = Random(3)
+    entities = [tuple(sorted(entity.items())) for entity, _ in LEVELS]
+    limits, values = ClientLimits(QuotasImage(), "k"), dict[QuotaEntity, dict[str, float]]()
+    for _ in range(300):
+        entity = chance.choice(entities)
+        value = chance.choice([None, 0.0, 1.0, 2.0])
+        values.pop(entity, None)
+        if value is not None:
+            values[entity] = {"k": value, "other": 5.0}
+        image = QuotasImage(values)
+        limits.follow(image, [entity])
+        anew = ClientLimits(image, "k")
+        assert bool(limits) == bool(anew)
+        for user, client_id in (("u", "c"), ("u", "d"), ("v", "c"), ("v", "d"), ("u", "")):
+            assert limits.of(user, client_id) == anew.of(user, client_id)
 
 
 def test_limits_of_addresses() -> None:
