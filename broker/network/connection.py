@@ -10,8 +10,9 @@ order of the requests.
 
 **Holds.** Everything that keeps the next request from being begun is a bit in `holds`: an answer that is
 awaited, a throttle, an output queue that is too long, a turn that is over, a frame that waits for memory, a
-server that is going down, a peer that has sent its last byte. While any bit is set nothing is parsed and the
-wire does not read; when the last one is cleared, parsing goes on from the kept tail without a new read.
+server that is going down, an authentication that has failed, a peer that has sent its last byte. While any
+bit is set nothing is parsed and the wire does not read; when the last one is cleared, parsing goes on from
+the kept tail without a new read.
 
 **Fast lanes.** A request that is like an earlier one may be answered by a fast lane (`broker.fast_lane`). The
 lane of its API is asked first; what it declines is served. While earlier requests wait for their answers only
@@ -63,7 +64,7 @@ TURN_OVER: Final = 8
 AWAITS_MEMORY: Final = 16
 """A large frame waits for room in the memory pool."""
 DRAINING: Final = 32
-"""The server is shutting down."""
+"""The server is shutting down, or the client has failed to authenticate."""
 CLOSED: Final = 64
 """The connection is closed."""
 FINISHED: Final = 128

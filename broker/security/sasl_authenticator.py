@@ -13,6 +13,7 @@ KIP-368).
     COMPLETE                 SaslHandshake, as the session      TOKENS or RAW_TOKENS; BAD_MECHANISM where it
                              will end (`begins_again`)          is not that of the first time
     BAD_MECHANISM            anything                           FAILED
+    FAILED                   anything                           FAILED
     any                      what does not belong there         FAILED
 
 Who authenticates again must be the same principal. A session ends `lifetime_ms` after its authentication;
@@ -117,7 +118,7 @@ class SaslAuthenticator:
 
     def take(self, frame: bytes, now_ns: int) -> bytes | None:
         """The answer to a frame, with its size; None for an ApiVersions request, which the caller answers.
-        Raises Refused, after which nothing more may be taken. now_ns: on the monotonic clock."""
+        Raises Refused, and from then on for whatever comes. now_ns: on the monotonic clock."""
         try:
             return self._take(frame, now_ns)
         except Refused:
@@ -153,8 +154,10 @@ class SaslAuthenticator:
                     f"SASL mechanism '{self._bad_mechanism_name}' requested by client is not supported for "
                     f"re-authentication of mechanism '{self._mechanism_name}'"
                 )
-            case _:
+            case SaslState.HANDSHAKE_OR_VERSIONS | SaslState.HANDSHAKE:
                 return self._take_handshake(frame)
+            case _:
+                raise Refused("a request came after the authentication had failed")
 
     # The handshake
 

@@ -8,7 +8,7 @@ place of the dispatcher::
 Listeners without SASL know nothing of it, and their requests take no step more. The state machine of a
 connection is `sasl_authenticator`; here it meets the connection: its answers leave, its principal goes into
 the session, and a connection that fails is told so and closed after a while (KIP-306), so that passwords
-cannot be guessed quickly.
+cannot be guessed quickly. What it has sent behind its failure is never looked at.
 
 A session that ends (KIP-368) is looked at with each request, so its connection gets no fast lanes.
 """
@@ -161,6 +161,8 @@ class SaslGate:
         else:
             self.counts.failed += 1
         connection.now_ns = self._clock.monotonic_ns()
+        # What the client has sent behind this must not be another attempt, whenever the answer leaves.
+        connection.drain()
         if isinstance(refused, NoKafkaRequest):
             self._dispatcher.malformed(connection, str(refused))
         else:

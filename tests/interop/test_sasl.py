@@ -26,6 +26,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 
 from broker.cli.cluster_check import NOT_ASKED, check_cluster
+from protocol.errors import ErrorCode
+from protocol.framing import decode_response, encode_request_frame
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -313,6 +315,26 @@ def test_java_authenticates_again_while_it_writes(
     reader = Consumer(settings(guarded.open, group_id=topic))
     assert reader.get_watermark_offsets(TopicPartition(topic, 0), 30) == (0, 300)
     reader.close()
+
+
+def test_a_client_that_waits_for_no_answer_has_one_attempt(guarded: PasswordBroker) -> None:
+    def attempt(password: str) -> bytes:
+        token = SaslAuthenticateRequest(f"\0alice\0{password}".encode())
+        return encode_request_frame(SaslHandshakeRequest("PLAIN"), 1, 1, "me") + encode_request_frame(
+            token, 2, 2, "me"
+        )
+
+    with RawConnection(guarded.secured) as client:
+        client.send_bytes(
+            attempt("wrong")
+            + attempt(PASSWORDS["PLAIN"])
+            + encode_request_frame(MetadataRequest([]), 12, 3, "me")
+        )
+        frames = io.BytesIO(client.remaining())
+        answers = [frames.read(int.from_bytes(size, "big")) for size in iter(lambda: frames.read(4), b"")]
+    assert len(answers) == 2, answers
+    refused = decode_response(SaslAuthenticateResponse, 2, memoryview(answers[1]))[1]
+    assert refused.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def ask_for_ever(client: RawConnection) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.security.mechanism import PlainServer
-from broker.security.sasl_authenticator import SaslAuthenticator
+from broker.security.sasl_authenticator import Refused, SaslAuthenticator, SaslState
 from broker.security.sasl_gate import GateSettings, SaslGate
 from config.authentication import SaslListener
 from protocol.errors import ErrorCode
@@ -47,8 +47,32 @@ def desk() -> Desk:
     return guarded()[0]
 
 
+def handshake(mechanism: str = "PLAIN", version: int = 1) -> bytes:
+    return encode_request_frame(SaslHandshakeRequest(mechanism), version, 1, "me")
+
+
+def token(text: str) -> bytes:
+    return encode_request_frame(SaslAuthenticateRequest(text.encode()), 2, 1, "me")
+
+
+def heartbeat(generation: int = 1) -> bytes:
+    return encode_request_frame(HeartbeatRequest("g", generation, "m"), 4, 1, "me")
+
+
+HANDSHAKE, RIGHT, WRONG = handshake(), token("\0alice\0secret"), token("\0alice\0wrong")
+
+
 def ask_heartbeat(desk: Desk) -> None:
-    desk.rig.feed(encode_request_frame(HeartbeatRequest("g", 1, "m"), 4, 1, "me"))
+    desk.rig.feed(heartbeat())
+
+
+def frames_of(data: bytes) -> list[bytes]:
+    frames, at = [], 0
+    while at < len(data):
+        stop = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        frames.append(data[at + 4 : stop])
+        at = stop
+    return frames
 
 
 def test_a_stranger_may_ask_how_to_authenticate(desk: Desk) -> None:
@@ -153,6 +177,30 @@ def test_a_failure_is_told_after_a_while_and_nothing_is_read_until_then() -> Non
     assert desk.answer(SaslAuthenticateResponse, 2)[1].error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert desk.rig.wire.closed == "failed authentication"
     assert desk.requests == []
+
+
+@pytest.mark.parametrize("delay_ms", [0, 100])
+def test_nothing_behind_a_wrong_password_is_looked_at(delay_ms: int) -> None:
+    desk, gate = guarded(failure_delay_ms=delay_ms)
+    desk.rig.feed(HANDSHAKE)
+    desk.rig.feed(3 * (WRONG + HANDSHAKE) + RIGHT + heartbeat())
+    desk.rig.timers.advance(delay_ms)
+    assert desk.answer(SaslAuthenticateResponse, 2)[1].error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert desk.rig.wire.closed == "failed authentication"
+    desk.rig.timers.advance(1000)
+    assert len(frames_of(desk.rig.wire.sent)) == 2
+    assert (gate.counts.failed, gate.counts.successful) == (1, 0)
+    assert not desk.connection.session.is_authenticated
+    assert desk.requests == []
+
+
+def test_a_failure_is_final() -> None:
+    authenticator = SaslAuthenticator(LISTENER, lambda name: PlainServer(LISTENER.plain_users))
+    authenticator.take(HANDSHAKE[4:], 0)
+    for frame in (WRONG, HANDSHAKE, RIGHT, encode_request_frame(ApiVersionsRequest("x", "1"), 3, 1, "me")):
+        with pytest.raises(Refused):
+            authenticator.take(frame[4:], 0)
+        assert authenticator.state is SaslState.FAILED
 
 
 def test_a_client_that_leaves_before_it_is_told_leaves_nothing_behind() -> None:
