@@ -192,9 +192,9 @@ class SaslGate:
 
 class _Refusal(DelayedAnswer):
     """Tells a client after a while that it has failed, and closes its connection. Until then nothing of it is
-    read."""
+    read, and nothing kept of what it has sent: the exception would hold the token by its traceback."""
 
-    __slots__ = ("_authenticator", "_refused", "_timer")
+    __slots__ = ("_answer", "_authenticator", "_reason", "_timer")
 
     def __init__(
         self,
@@ -207,16 +207,17 @@ class _Refusal(DelayedAnswer):
     ) -> None:
         super().__init__(connection, is_produce=False)
         self._authenticator = authenticator
-        self._refused = refused
+        self._answer = refused.answer
+        self._reason = str(refused)
         due_ms = clock.monotonic_ms() + settings.failure_delay_ms
         self._timer = timers.call_at(due_ms, self._tell)
 
     def _tell(self) -> None:
-        if self._refused.answer is None:
-            self.connection.close(str(self._refused))
+        if self._answer is None:
+            self.connection.close(self._reason)
         else:
             self._authenticator.is_told = True
-            self.complete([self._refused.answer])
+            self.complete([self._answer])
 
     def cancel(self) -> None:
         self._timer.cancel()

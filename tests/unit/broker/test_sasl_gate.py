@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -201,6 +203,21 @@ def test_a_failure_is_final() -> None:
         with pytest.raises(Refused):
             authenticator.take(frame[4:], 0)
         assert authenticator.state is SaslState.FAILED
+
+
+def test_nothing_of_a_wrong_token_is_kept_until_its_client_is_told() -> None:
+    desk, _ = guarded(failure_delay_ms=100)
+    desk.connection.max_frame_bytes = 50_000
+    desk.rig.feed(HANDSHAKE)
+    long = token("\0alice\0" + "\U0001f600" + "x" * 40_000)
+    tracemalloc.start()
+    try:
+        desk.rig.feed(long)
+        assert tracemalloc.get_traced_memory()[0] < 20_000
+    finally:
+        tracemalloc.stop()
+    desk.rig.timers.advance(100)
+    assert desk.rig.wire.closed == "failed authentication"
 
 
 def test_a_client_that_leaves_before_it_is_told_leaves_nothing_behind() -> None:
