@@ -37,13 +37,14 @@ FindCredential = Callable[[ScramMechanism, str], tuple[ScramCredential | None, i
 """The credential of a user, None if there is none, and the number of iterations that others usually have."""
 
 _NAME: Final = r"(?:[^\x00=,]|=2C|=3D)+"
-_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_NONCE_CHARACTER: Final = r"[\x21-\x2b\x2d-\x7e]"
+_NONCE: Final = rf"{_NONCE_CHARACTER}+"
 _EXTENSIONS: Final = r"(?:,[A-Za-z]+=[^\x00,]+)*"
 _BASE64: Final = r"[A-Za-z0-9+/]*={0,2}"
 
 _CLIENT_FIRST: Final = re.compile(
     rf"[ny],(?:a=(?P<authorization>{_NAME}))?,"
-    rf"(?P<bare>n=(?P<user>{_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
+    rf"(?P<bare>n=(?P<user>{_NAME}),r=(?P<nonce>{_NONCE_CHARACTER}{{1,256}})(?P<extensions>{_EXTENSIONS}))"
 )
 _SERVER_FIRST: Final = re.compile(
     rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}}){_EXTENSIONS}"
@@ -57,6 +58,11 @@ _TOKEN_LOGIN: Final = ",tokenauth=true"
 _OTHER_IDENTITY: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
 )
+_LONGEST_BYTES: Final = 2048
+"""Of a client's message, because what is kept of the first one is kept for somebody who has proved nothing.
+It leaves room for any name that somebody would write: nonces are short, 26 characters in Kafka's own client
+and 32 in librdkafka and kafka-python."""
+
 _SALTED_REMEMBERED: Final = 8
 
 
@@ -88,12 +94,16 @@ class ScramServer:
         self._fakes = fakes
         self._nonce = nonce
         self._asked = ""
-        self._messages = ""
+        self._messages = b""
         self._credential: ScramCredential | None = None
         self._is_known = False
 
     def evaluate(self, token: bytes) -> bytes:
         """See `ServerMechanism`."""
+        if len(token) > _LONGEST_BYTES:
+            raise AuthenticationFailed(
+                None, f"a SCRAM message of {len(token)} bytes, allowed are {_LONGEST_BYTES}"
+            )
         try:
             text = token.decode()
         except UnicodeDecodeError:
@@ -115,11 +125,12 @@ class ScramServer:
         self._is_known = known is not None and known.iterations >= MIN_ITERATIONS
         fake = self._fakes.of(self._mechanism, user, usual_iterations)
         credential = known if known is not None and self._is_known else fake
-        self._asked, self._credential = user, credential
+        self._asked, self._credential = user if self._is_known else "", credential
         self._nonce = match["nonce"] + self._nonce
         salt = base64.b64encode(credential.salt).decode()
         first = f"r={self._nonce},s={salt},i={credential.iterations}"
-        self._messages = f"{match['bare']},{first}"
+        # One character beyond Latin-1 would make each character of a text cost two or four bytes.
+        self._messages = f"{match['bare']},{first}".encode()
         return first.encode()
 
     def _final(self, text: str, credential: ScramCredential) -> bytes:
@@ -130,7 +141,7 @@ class ScramServer:
         if match["nonce"] != self._nonce:
             raise AuthenticationFailed(None, "the nonce of the final SCRAM message is not the agreed one")
         mechanism = self._mechanism
-        messages = f"{self._messages},{match['unproved']}".encode()
+        messages = self._messages + f",{match['unproved']}".encode()
         client_key = _xor(mechanism.hmac(credential.stored_key, messages), proof)
         is_right = hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
         if not (is_right and self._is_known):

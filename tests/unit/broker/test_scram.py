@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -122,6 +123,52 @@ def test_a_first_message_that_is_none_is_refused_without_a_word(token: bytes) ->
     with pytest.raises(AuthenticationFailed) as failed:
         server().evaluate(token)
     assert failed.value.told is None
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"n,,n=user,r=" + b"A" * 257,
+        b"n,,n=" + b"A" * 2038 + b",r=abc",
+        b"n,,n=user,r=abc,x=" + b"A" * 2048,
+        b"n,,n=user,r=" + b"A" * 500_000,
+    ],
+    ids=["nonce", "name", "extension", "all"],
+)
+def test_a_first_message_that_is_too_long_is_refused_without_a_word(token: bytes) -> None:
+    other = server()
+    with pytest.raises(AuthenticationFailed) as failed:
+        other.evaluate(token)
+    assert failed.value.told is None
+
+
+def test_a_final_message_that_is_too_long_is_refused() -> None:
+    one, other = client(), server()
+    final = one.answer(other.evaluate(one.first()))
+    assert final is not None
+    unproved, proof = final.split(b",p=")
+    with pytest.raises(AuthenticationFailed, match="bytes, allowed are 2048"):
+        other.evaluate(unproved + b",x=" + b"A" * 2048 + b",p=" + proof)
+
+
+@pytest.mark.parametrize("user", ["u" * 1_700, "\U0001f600" * 425])
+def test_a_long_name_and_a_long_nonce_are_no_hindrance(user: str) -> None:
+    passwords = SaltedPasswords(SaslLogin("SCRAM-SHA-256", user, "pencil"), SHA_256)
+    other = ScramServer(SHA_256, lambda mechanism, name: KNOWN if name == user else None, FAKES, MORE)
+    talk(ScramClient(passwords, "n" * 256), other)
+    assert other.user == user
+
+
+def test_little_is_kept_for_a_client_that_has_proved_nothing() -> None:
+    token = f"n,,n=\U0001f600,r={'r' * 256},x={'x' * 1_700}".encode()
+    servers = [server() for _ in range(50)]
+    tracemalloc.start()
+    try:
+        for each in servers:
+            each.evaluate(token)
+        assert tracemalloc.get_traced_memory()[0] < 50 * 4_096
+    finally:
+        tracemalloc.stop()
 
 
 def test_who_asks_to_be_another_user_is_told_so() -> None:
