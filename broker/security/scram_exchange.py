@@ -5,10 +5,10 @@
     client   c=biws,r=NONCE+MORE,p=PROOF
     server   v=SIGNATURE
 
-There is no channel binding. A user whom nobody knows is answered as if he were there, with a salt that stays
-the same and as many iterations as most users have, and fails with his proof like one who has forgotten his
-password: neither an answer nor its time tells which names exist. (Apache Kafka refuses such a user at the
-first message.)
+There is no channel binding. A user whom nobody knows is answered as if he were there, with a made-up salt and
+as many iterations as most users have, and fails with his proof like one who has forgotten his password
+(Apache Kafka refuses him at the first message). What that hides, and what it does not, is said at
+`FakeCredentials`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,17 @@ _SALTED_REMEMBERED: Final = 8
 
 
 class FakeCredentials:
-    """Credentials of users who do not exist. secret: random bytes that nobody else knows."""
+    """Credentials of users who do not exist. secret: random bytes that nobody else knows.
+
+    With one secret a name has the same salt each time, so one node, as long as it runs, tells neither by its
+    answers nor by their time which names exist; only a user with other iterations than most have, or with
+    a salt that is not made as Kafka's tools make it, can be told from a made-up one. Two nodes, or one
+    before and after a restart, have two secrets: a name whose salt they agree on exists.
+
+    All nodes could have the same secret only if it were in their configs, and what is there are passwords. A
+    salt that follows from a node's password would let any stranger try out such passwords without asking
+    anybody, which is worse than a list of names.
+    """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
