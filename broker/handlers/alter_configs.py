@@ -4,6 +4,8 @@ Versions 0-2. 2 is flexible. Kept for older clients; IncrementalAlterConfigs (44
 broker's settings are checked here, all else is for the controller to decide. See
 `broker.metadata.config_requests`.
 
+Authorization here: ALTER_CONFIGS on the cluster for brokers, before their settings are checked.
+
 Left out: loggers, as in Kafka. A resource that stands in a request twice is refused; Kafka trips over its own
 answer then and never sends it.
 """

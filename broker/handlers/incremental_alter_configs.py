@@ -5,7 +5,8 @@ Versions 0-1. 1 is flexible. What concerns this broker alone is checked and, for
 rest is forwarded to the controller, who decides, authorizes and answers. See
 `broker.metadata.config_requests`.
 
-Authorization here: ALTER_CONFIGS on the cluster for loggers.
+Authorization here: ALTER_CONFIGS on the cluster for loggers, and for brokers before their settings are
+checked.
 """
 
 from __future__ import annotations

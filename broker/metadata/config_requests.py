@@ -3,6 +3,9 @@
 Contradictions are refused (a resource or a config twice, a null), levels of this broker's loggers are changed
 on the spot, and a broker's own settings are checked against its file, which the controller does not know.
 What is left goes to the controller; the client gets both answers as one, in the order of its request.
+
+The controller asks who may do all this. Settings of a broker want ALTER_CONFIGS on the cluster here already,
+because to check them files are opened that the request names.
 """
 
 from __future__ import annotations
@@ -87,6 +90,9 @@ def _preprocess(
             fault = node_fault(name, services.node_id, "Unexpected broker id, expected {}, but received {}")
             if fault is not None:
                 raise _RefusedResource(ErrorCode.INVALID_REQUEST, fault)
+        if not context.allows_cluster(Operation.ALTER_CONFIGS):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            raise _RefusedResource(error, error.message)
         _check_broker(services, resource)
         return None
     if kind == ConfigResourceType.BROKER_LOGGER and not resource.replaces:

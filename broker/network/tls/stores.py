@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from ssl import DER_cert_to_PEM_cert, PEM_cert_to_DER_cert
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.network.tls.jks import JKS_MAGIC, JksFault, JksStore, read_jks
@@ -126,14 +127,24 @@ def _in_lines(block: bytes) -> bytes:
 def _read(store: StoreSettings) -> bytes:
     path = Path(store.location or "")
     try:
-        with path.open("rb") as stream:
+        with open(path, "rb", opener=_without_waiting) as stream:
+            if not S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise StoreRefused(f"{store.config}.location={path} is no regular file")
             data = stream.read(_STORE_BYTES + 1)
+    except StoreRefused:
+        raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise StoreRefused(f"{store.config}.location={path} cannot be read: {reason}") from None
     if len(data) > _STORE_BYTES:
         raise StoreRefused(f"{store.config}.location={path} has more than {_STORE_BYTES} bytes: no store")
     return data
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens a file as `open` does. A pipe without a writer is open at once, instead of holding up all else
+    until there is one."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def _is_pem(store: StoreSettings, where: str, data: bytes) -> bool:

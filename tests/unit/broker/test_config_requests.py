@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from broker.handlers import alter_configs, incremental_alter_configs, list_config_resources
+from config.broker_config import BrokerConfig
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsResponse
@@ -79,6 +80,25 @@ def test_who_may_not_alter_the_cluster_alters_no_logger(rig: HandlerRig) -> None
     response = ask(rig, change((LOGGER, "1", [put("barnabas", "DEBUG")])))
     assert outcomes(response) == [(LOGGER, "1", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
     assert rig.services.loggers.levels()["barnabas"] == "INFO"
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+def test_who_may_not_alter_the_cluster_has_no_store_opened(rig: HandlerRig, name: str) -> None:
+    """A store may be a pipe, and what is told of it says which files exist."""
+    opened: list[BrokerConfig] = []
+    rig.services.check_stores = opened.append
+    rig.authorizer.denied.add((Operation.ALTER_CONFIGS, ResourceType.CLUSTER, None))
+    key = "listener.name.ssl.ssl.keystore.location"
+    response = ask(rig, change((BROKER, name, [put(key, "/dev/stdout")])))
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert [each.error_message for each in response.responses] == [refused.message]
+    assert outcomes(response) == [(BROKER, name, refused)]
+    older = replace((BROKER, name, {key: "/dev/stdout"}))
+    answer = alter_configs.handle(rig.services, rig.context(ApiKey.ALTER_CONFIGS, 2), older)
+    assert isinstance(answer, AlterConfigsResponse)
+    assert outcomes(answer) == [(BROKER, name, refused)]
+    assert opened == []
+    assert rig.peer.requests == []
 
 
 def test_a_controller_that_cannot_be_asked_refuses_only_what_was_its_own(rig: HandlerRig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import subprocess
 from contextlib import suppress
@@ -165,6 +166,7 @@ def stores_that_cannot_be_used(folder: Path) -> dict[str, TlsSettings]:
     identity.write_pem(folder / "good.pem")
     identity.write_pem(folder / "locked.pem", "geheim")
     identity.write_pkcs12(folder / "good.p12", "geheim")
+    os.mkfifo(folder / "pipe")
     (folder / "cut.p12").write_bytes((folder / "good.p12").read_bytes()[:-50])
 
     def at(name: str, kind: str = "PEM", **more: Any) -> TlsSettings:
@@ -173,6 +175,7 @@ def stores_that_cannot_be_used(folder: Path) -> dict[str, TlsSettings]:
     return {
         "nowhere.pem cannot be read: No such file or directory": at("nowhere.pem"),
         f"{folder} cannot be read: Is a directory": at(""),
+        "pipe is no regular file": at("pipe"),
         "empty: it is no PEM file, and ssl.keystore.type says PEM": at("empty"),
         "empty: it is neither PKCS12 nor JKS nor PEM": at("empty", "PKCS12"),
         "certificate.pem: there is no private key in it": at("certificate.pem"),
