@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from config import listeners
-from config.catalogue import BROKER, broker_definition, broker_synonyms
+from config.catalogue import AT_THE_START, BROKER, broker_definition, broker_synonyms, is_listener_scoped
 from config.definition import PER_BROKER, READ_ONLY, Definition
 from config.errors import ConfigError, InvalidValue
 from config.listeners import Endpoint, QuorumVoter
@@ -397,7 +397,8 @@ def _apply(values: dict[str, Value], layer: Mapping[str, str], *, for_one_broker
 
 
 def _not_dynamic(name: str, definition: Definition, for_one_broker: bool) -> str | None:
-    if definition.update_mode is READ_ONLY:
+    of_new_listener = definition.name == "connections.max.reauth.ms" and is_listener_scoped(name)
+    if name == AT_THE_START or (definition.update_mode is READ_ONLY and not of_new_listener):
         return f"{name} cannot be changed while the broker runs"
     if not for_one_broker and definition.update_mode is PER_BROKER:
         return f"{name} can be set for one broker only, not for all"

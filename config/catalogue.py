@@ -90,6 +90,11 @@ _PER_MECHANISM: Final = (
 """The configs that may be set with the prefix of a listener and a SASL mechanism."""
 
 
+AT_THE_START: Final = "sasl.mechanism.inter.broker.protocol"
+"""Kafka lets it be changed while a broker runs; here its text in the file counts, until the broker starts
+with another one."""
+
+
 def broker_synonyms(name: str) -> tuple[str, ...]:
     """The names that can give this broker config its value; the first that is set wins."""
     family = _SYNONYMS.get(name)

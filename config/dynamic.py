@@ -17,11 +17,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from config.broker_config import BrokerConfig
-from config.catalogue import BROKER, is_listener_scoped, unscoped_name
+from config.catalogue import AT_THE_START, BROKER, is_listener_scoped, unscoped_name
 from config.checks import check_kafkas_relations, check_security
 from config.definition import PER_BROKER, READ_ONLY
 from config.errors import ConfigError, InvalidValue, UnmetRequirement, some_of
 from config.java_order import hash_order
+from config.setting import one_line
 
 _POOLS: Final = (
     "num.io.threads",
@@ -79,6 +80,7 @@ def validate_broker_change(
         wanted = current.with_dynamic(settings, current.dynamic_default)
     else:
         wanted = current.with_dynamic(current.dynamic_broker, settings)
+    _check_login(settings, current)
     try:
         check_kafkas_relations(wanted)
     except UnmetRequirement as unmet:
@@ -89,6 +91,17 @@ def validate_broker_change(
         raise invalid_as_a_whole(fault) from fault
     check_security(wanted)
     return wanted
+
+
+def _check_login(settings: Mapping[str, str], current: BrokerConfig) -> None:
+    """Refuses to change how this broker logs in to others. A change that is stored already, as
+    Kafka's brokers store it, is in nobody's way."""
+    wanted = settings.get(AT_THE_START)
+    if wanted not in (None, current.dynamic_broker.get(AT_THE_START)):
+        raise ConfigError(
+            f"{AT_THE_START}={one_line(str(wanted))}: this broker logs in to others as its file says; set it "
+            "there and start the broker again"
+        )
 
 
 def invalid_as_a_whole(fault: ConfigError) -> InvalidValue:

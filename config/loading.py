@@ -18,8 +18,9 @@ from typing import Final
 from msgspec import Struct
 
 from config import limits
+from config.authentication import inter_broker_login
 from config.broker_config import BrokerConfig
-from config.catalogue import BROKER, broker_definition
+from config.catalogue import BROKER, PLUGINS, broker_definition
 from config.checks import check_relations
 from config.definition import Definition
 from config.effects import Effect
@@ -43,6 +44,12 @@ _ONE_NODE: Final = (
     ("share.coordinator.state.topic.replication.factor", "1"),
     ("share.coordinator.state.topic.min.isr", "1"),
     ("group.initial.rebalance.delay.ms", "0"),
+)
+
+
+_LOGIN_STAYS: Final = (
+    "this broker goes on logging in to others by the name and password in its file; set sasl.jaas.config "
+    "there and start it again"
 )
 
 
@@ -129,7 +136,15 @@ def dynamic_warnings(before: BrokerConfig, now: BrokerConfig) -> list[str]:
             setting = settings[name] = Setting(name, text, Source.DYNAMIC, place)
             if name not in old and refusal(setting) is None:
                 added[name] = setting
-    return _warnings(added, settings)
+    return _warnings(added, settings) + _login_warnings(before, now)
+
+
+def _login_warnings(before: BrokerConfig, now: BrokerConfig) -> list[str]:
+    """Whether there has come another name or password, by which this broker would log in to others."""
+    logins = [inter_broker_login(each) for each in (now.with_dynamic({}, {}), before, now) if each.is_broker]
+    if len(set(logins[-2:])) < 2 or logins[-1] == logins[0]:
+        return []
+    return [_LOGIN_STAYS]
 
 
 def _places(sentence: str, settings: Mapping[str, Setting]) -> str:
@@ -167,6 +182,7 @@ def _with_both_ids(settings: Mapping[str, Setting]) -> dict[str, Setting]:
 def _warnings(wanted: Mapping[str, Setting], settings: Mapping[str, Setting]) -> list[str]:
     """Warnings about those of the settings that are wanted."""
     unknown: list[str] = []
+    from_file: list[str] = []
     by_effect: dict[Effect, list[str]] = {}
     for setting in wanted.values():
         definition = broker_definition(setting.name)
@@ -175,6 +191,8 @@ def _warnings(wanted: Mapping[str, Setting], settings: Mapping[str, Setting]) ->
         effect = meaning_of(setting.name, settings).effect
         if effect is None:
             unknown.append(f"{one_line(setting.name)} ({setting.place})")
+        elif setting.source is Source.DYNAMIC and setting.name in PLUGINS and effect is Effect.HONOURED:
+            from_file.append(one_line(setting.name))
         elif definition is None or _differs(definition, setting):
             by_effect.setdefault(effect, []).append(one_line(setting.name))
     warnings = []
@@ -187,6 +205,8 @@ def _warnings(wanted: Mapping[str, Setting], settings: Mapping[str, Setting]) ->
         for effect in (Effect.NOT_USED_YET, Effect.IGNORED)
         if effect in by_effect
     ]
+    if from_file:
+        without_effect.append(f"taken from the file, at the start: {some_of(sorted(from_file), ', ')}")
     if without_effect:
         warnings.append(f"configs that are set but have no effect here; {'; '.join(without_effect)}")
     return warnings

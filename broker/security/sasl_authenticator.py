@@ -41,7 +41,7 @@ __all__ = ["NoKafkaRequest", "Refused", "SaslAuthenticator", "SaslState"]
 
 M = TypeVar("M", bound=Message)
 
-MakeMechanism = Callable[[str], ServerMechanism]
+MakeMechanism = Callable[[SaslListener, str], ServerMechanism]
 """Makes the server's side of an exchange, given the name of its mechanism."""
 
 _LEAST_BETWEEN_NS: Final = 1_000_000_000
@@ -88,6 +88,7 @@ class SaslAuthenticator:
     __slots__ = (
         "_bad_mechanism_name",
         "_begun_ns",
+        "_current",
         "_expires_ns",
         "_listener",
         "_make",
@@ -101,14 +102,17 @@ class SaslAuthenticator:
         "user",
     )
 
-    def __init__(self, listener: SaslListener, make: MakeMechanism) -> None:
+    def __init__(self, current: Callable[[], SaslListener], make: MakeMechanism) -> None:
+        """current: the listener as it is now; each authentication, also one that comes again, is by that.
+        make: the server's side of a mechanism of it."""
         self.state = SaslState.HANDSHAKE_OR_VERSIONS
         self.user = ""
         self.lifetime_ms = 0
         self.is_again = False
         self.can_begin_again = False
         self.is_told = False
-        self._listener = listener
+        self._current = current
+        self._listener = current()
         self._make = make
         self._mechanism: ServerMechanism | None = None
         self._mechanism_name = ""
@@ -173,6 +177,7 @@ class SaslAuthenticator:
             )
         version = header.request_api_version
         request = _body(header, SaslHandshakeRequest, frame, position)
+        self._listener = self._current()
         offered = list(self._listener.mechanisms)
         if request.mechanism not in offered:
             response = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, offered)
@@ -184,7 +189,7 @@ class SaslAuthenticator:
             self.state, self._bad_mechanism_name = SaslState.BAD_MECHANISM, request.mechanism
         else:
             self._mechanism_name = request.mechanism
-            self._mechanism = self._make(request.mechanism)
+            self._mechanism = self._make(self._listener, request.mechanism)
             with_requests = version >= _FIRST_VERSION_WITH_REQUESTS
             self.state = SaslState.TOKENS if with_requests else SaslState.RAW_TOKENS
         return _frame_of(SaslHandshakeResponse(ErrorCode.NONE, offered), header)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -19,11 +20,14 @@ from broker.security.scram_exchange import (
 )
 from config.authentication import PLAIN, SaslListener, SaslLogin, has_sasl, sasl_listener
 from config.broker_config import BrokerConfig
+from config.errors import ConfigError
 from config.listeners import Endpoint
 from config.ports import Clock, RandomSource, Timers
 from protocol.scram import MECHANISMS, random_text
 
 __all__ = ["Authentication"]
+
+_log = logging.getLogger("barnabas.node")
 
 _SECRET_BYTES: Final = 32
 _NONCE_BYTES: Final = 17
@@ -34,6 +38,7 @@ class Authentication:
 
     def __init__(self, clock: Clock, timers: Timers, random_source: RandomSource) -> None:
         self.gates: dict[str, SaslGate] = {}
+        self._listeners: dict[str, SaslListener] = {}
         self._clock = clock
         self._timers = timers
         self._random_source = random_source
@@ -46,21 +51,38 @@ class Authentication:
         what is known of a user's SCRAM password. Raises ConfigError."""
         if not has_sasl(endpoint.security_protocol):
             return service
-        listener = sasl_listener(config, endpoint.listener)
+        name = endpoint.listener
+        self._listeners[name] = sasl_listener(config, name)
         settings = GateSettings(
             failure_delay_ms=config.integer("connection.failed.authentication.delay.ms"),
             max_frame_bytes=config.integer("socket.request.max.bytes"),
             max_receive_bytes=config.integer("sasl.server.max.receive.size"),
         )
-        make = self._mechanisms(listener, find)
-        gate = self.gates[endpoint.listener] = SaslGate(
+        make = self._mechanisms(find)
+        gate = self.gates[name] = SaslGate(
             service,
-            lambda: SaslAuthenticator(listener, make),
+            lambda: SaslAuthenticator(lambda: self._listeners[name], make),
             settings,
             clock=self._clock,
             timers=self._timers,
         )
         return gate
+
+    def change(self, config: BrokerConfig) -> None:
+        """Takes over the mechanisms, the users and how long sessions last, for who authenticates from now on.
+        The controller's listeners keep those of the file, by which the other nodes log in."""
+        for endpoint in config.broker_listeners:
+            name = endpoint.listener
+            if name not in self._listeners or not has_sasl(endpoint.security_protocol):
+                continue
+            try:
+                listener = sasl_listener(config, name)
+            except ConfigError as problem:
+                _log.error("Listener %s lets in whom it has let in: %s", name, problem)
+                continue
+            if listener != self._listeners[name]:
+                self._listeners[name] = listener
+                _log.info("Listener %s has taken over its mechanisms and users from the configs", name)
 
     def login(self, login: SaslLogin | None) -> Login | None:
         """How a channel logs in to another node; None where it need not."""
@@ -74,8 +96,8 @@ class Authentication:
     def nonce(self) -> str:
         return random_text(self._random_source.random_bytes(_NONCE_BYTES))
 
-    def _mechanisms(self, listener: SaslListener, find: FindCredential) -> Callable[[str], ServerMechanism]:
-        def make(mechanism: str) -> ServerMechanism:
+    def _mechanisms(self, find: FindCredential) -> Callable[[SaslListener, str], ServerMechanism]:
+        def make(listener: SaslListener, mechanism: str) -> ServerMechanism:
             if mechanism == PLAIN:
                 return PlainServer(listener.plain_users)
             return ScramServer(MECHANISMS[mechanism], find, self._fakes, self.nonce())

@@ -2,9 +2,9 @@
 
 A new config is complete: what was set for this broker or for all brokers, over the file (see
 `broker.metadata.publishers`). The replica manager follows the configs of topics; here is the rest:
-what handlers answer from, how many connections there may be, and which listeners are open. A listener that is
-added takes connections at once, but as in Kafka clients learn of it from the cluster only after the next
-start, because that is when a broker registers; one that is taken away closes its connections.
+what handlers answer from, how many connections there may be, which listeners are open, and who may log in. A
+listener that is added takes connections at once, but as in Kafka clients learn of it from the cluster only
+after the next start, because that is when a broker registers; one that is taken away closes its connections.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class DynamicConfigListeners:
         self.limit_connections(config)
         self._shared.logs.cleaner.settings = cleaner_settings(config)
         self._shared.change_stores(config)
+        self._shared.authentication.change(config)
         try:
             self._follow_listeners(config)
         except (ConfigError, OSError) as problem:

@@ -90,6 +90,7 @@ class Names:
             threads=SimpleNamespace(files=self.threads),
             surroundings=SimpleNamespace(network=SimpleNamespace(resolve=self.resolve)),
             change_stores=lambda config: None,
+            authentication=SimpleNamespace(change=lambda config: None),
         )
         acceptors: Any = {endpoint.listener: None for endpoint in self.static.broker_listeners}
         service: Any = None

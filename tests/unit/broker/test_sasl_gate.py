@@ -26,13 +26,17 @@ LISTENER = SaslListener("SASL", ("PLAIN",), {"alice": "secret", "bob": "b"}, {"P
 WITH_END = SaslListener("SASL", ("PLAIN", "SCRAM-SHA-256"), LISTENER.plain_users, {"PLAIN": SESSION_MS})
 
 
-def guarded(listener: SaslListener = LISTENER, failure_delay_ms: int = 0) -> tuple[Desk, SaslGate]:
+def guarded(
+    listener: SaslListener = LISTENER, failure_delay_ms: int = 0, *, later: list[SaslListener] | None = None
+) -> tuple[Desk, SaslGate]:
+    """later: what the listener becomes; the last one counts."""
     made = Desk()
+    listeners = [listener] if later is None else later
     made.behaviours[ApiKey.API_VERSIONS] = lambda context, request: ApiVersionsResponse()
     made.behaviours[ApiKey.HEARTBEAT] = lambda context, request: HeartbeatResponse()
     gate = SaslGate(
         made.dispatcher,
-        lambda: SaslAuthenticator(listener, lambda name: PlainServer(listener.plain_users)),
+        lambda: SaslAuthenticator(lambda: listeners[-1], lambda found, _: PlainServer(found.plain_users)),
         GateSettings(failure_delay_ms=failure_delay_ms, max_frame_bytes=1000, max_receive_bytes=100),
         clock=made.rig.clock,
         timers=made.rig.timers,
@@ -308,6 +312,24 @@ def test_another_mechanism_is_chosen_and_then_refused() -> None:
         "mechanism 'PLAIN'"
     )
     assert gate.counts.failed_again == 1
+
+
+def test_a_listener_that_has_changed_is_asked_by_who_authenticates_from_now_on() -> None:
+    listeners = [WITH_END]
+    desk, gate = guarded(WITH_END, later=listeners)
+    choose(desk)
+    prove(desk)
+    changed = SaslListener("SASL", ("PLAIN",), {"alice": "new", "eve": "eves"}, {"PLAIN": 2 * SESSION_MS})
+    listeners.append(changed)
+    ask_heartbeat(desk)
+    assert len(desk.requests) == 1, "a session lasts until its end"
+    desk.rig.clock.move(2000)
+    assert choose(desk).mechanisms == ["PLAIN"]
+    assert prove(desk, password="new").session_lifetime_ms == 2 * SESSION_MS
+    desk.rig.clock.move(2000)
+    choose(desk)
+    assert prove(desk, password="secret").error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert gate.counts.again == 1
 
 
 def test_a_second_authentication_in_a_second_is_none() -> None:

@@ -66,7 +66,7 @@ class TwoNodes:
             return dispatcher
         self.gate = SaslGate(
             dispatcher,
-            lambda: SaslAuthenticator(sasl, lambda name: PlainServer(sasl.plain_users)),
+            lambda: SaslAuthenticator(lambda: sasl, lambda found, _: PlainServer(found.plain_users)),
             GateSettings(failure_delay_ms=0, max_frame_bytes=MIB, max_receive_bytes=MIB),
             clock=self.clock,
             timers=self.timers,

@@ -11,7 +11,7 @@ from config.broker_config import BrokerConfig
 from config.dynamic import validate_broker_change
 from config.errors import ConfigError
 from config.jaas import parse_jaas
-from config.loading import layered, load
+from config.loading import dynamic_warnings, layered, load
 from config.properties import read_properties
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -118,6 +118,70 @@ def test_a_listener_that_is_open_keeps_its_passwords() -> None:
             {"listener.name.inside.scram-sha-512.sasl.jaas.config": jaas}, config, per_broker=True
         )
     validate_broker_change({"listener.name.inside.max.connections": "7"}, config, per_broker=True)
+
+
+def test_mechanisms_and_users_change_for_all_listeners_without_their_own_ones() -> None:
+    users = f'{PLAIN_MODULE} required user_eve="eves";'
+    config = loaded(f"{OUTSIDE}.{ENABLED}=PLAIN\nsasl.jaas.config={users}\n")
+    changed = {ENABLED: "SCRAM-SHA-512,PLAIN", "sasl.jaas.config": users.replace("eve", "bob")}
+    wanted = validate_broker_change(changed, config, per_broker=True)
+    assert dict(sasl_listener(wanted, "OUTSIDE").plain_users) == {"bob": "bobs"}
+    assert sasl_listener(wanted, "INSIDE").mechanisms == ("SCRAM-SHA-512", "PLAIN")
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({ENABLED: "GSSAPI"}, "sasl.enabled.mechanisms names GSSAPI, which is not served yet"),
+        ({ENABLED: "PLAIN"}, "offers PLAIN and has no users for it"),
+        ({"sasl.jaas.config": "s3cr3t"}, "sasl.jaas.config: "),
+        (
+            {"sasl.mechanism.inter.broker.protocol": "PLAIN"},
+            "sasl.mechanism.inter.broker.protocol=PLAIN: this broker logs in to others as its file says; set",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_while_the_broker_runs(settings: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        validate_broker_change(settings, loaded(), per_broker=True)
+    assert sentence in str(refused.value)
+    assert "s3cr3t" not in str(refused.value)
+
+
+def test_a_stored_mechanism_of_the_login_is_in_nobody_s_way() -> None:
+    stored = {"sasl.mechanism.inter.broker.protocol": "PLAIN"}
+    config = loaded().with_dynamic(stored, {})
+    assert config.refused == ("sasl.mechanism.inter.broker.protocol cannot be changed while the broker runs",)
+    wanted = validate_broker_change(stored | {"log.retention.ms": "5"}, config, per_broker=True)
+    assert wanted.text("sasl.mechanism.inter.broker.protocol") == "SCRAM-SHA-512"
+
+
+def test_a_listener_that_is_added_has_sessions_that_end() -> None:
+    added = {"listener.name.added.scram-sha-512.connections.max.reauth.ms": "7000"}
+    config = loaded().with_dynamic(added, {})
+    assert (config.refused, sasl_listener(config, "ADDED").max_reauth_ms["SCRAM-SHA-512"]) == ((), 7000)
+
+
+def test_what_only_the_file_changes_is_said() -> None:
+    config = loaded(f"{INSIDE_JAAS.replace('scram-sha-512', 'scram-sha-256')}={SCRAM_MODULE} required;\n")
+    stored = {"super.users": "User:a", "allow.everyone.if.no.acl.found": "true"}
+    (warning,) = dynamic_warnings(config, config.with_dynamic(stored, {}))
+    assert warning == (
+        "configs that are set but have no effect here; taken from the file, at the start: "
+        "allow.everyone.if.no.acl.found, super.users"
+    )
+
+
+def test_a_login_that_only_the_file_changes_is_said() -> None:
+    lines = [line for line in BASE.splitlines() if not line.startswith("listener.name.inside.scram")]
+    jaas = f'sasl.jaas.config={SCRAM_MODULE} required username="node" password="one";'
+    text = "\n".join([*lines, jaas])
+    config = load(layered(read_properties(text, "server.properties"))).config
+    changed = config.with_dynamic({"sasl.jaas.config": jaas.partition("=")[2].replace("one", "two")}, {})
+    (warning,) = dynamic_warnings(config, changed)
+    assert warning.startswith("this broker goes on logging in to others by the name and password in its file")
+    assert dynamic_warnings(changed, changed) == []
+    assert dynamic_warnings(changed, config) == [], "the file's again"
 
 
 # JAAS entries
