@@ -25,7 +25,7 @@ from broker.dispatch.failures import failure_response, raise_failure, release_sl
 from broker.dispatch.lane import Lane
 from broker.dispatch.long_request import LongRequest
 from broker.dispatch.malformed import MalformedLog
-from broker.dispatch.routes import RemembersRequests, Route, Routes, is_of_follower
+from broker.dispatch.routes import RemembersRequests, Route, Routes, is_of_follower, takes_nothing
 from broker.dispatch.waiting import WaitingAnswer
 from broker.metrics.histogram import BOUNDS_NS
 from broker.metrics.requests import RequestCounts, RequestMetrics
@@ -302,7 +302,7 @@ class Dispatcher:
             context,
             response_bytes=response_bytes,
             elapsed_ns=elapsed_ns,
-            is_exempt=route.is_exempt,
+            is_exempt=takes_nothing(route, context),
         )
         is_told = False
         if route.has_throttle_time:

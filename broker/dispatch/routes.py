@@ -19,6 +19,7 @@ from protocol.codec.message import Message
 from protocol.codec.schema import schema
 from protocol.framing import encode_response_frame
 from protocol.registry import ApiKey, api
+from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.error_counts import error_counter
 from protocol.serving.handler_table import HandlerTable, ServedApi
 
@@ -80,8 +81,8 @@ class Route:
     short request that is longer than that; None if it is not to be asked. memory_bytes: the memory that the
     arrays of one may take that is not plain. remembers: remembers plain requests for the fast lane, if the
     API has one. for_followers: the route of the same requests if they come from followers, which are counted
-    apart; they never take the fast lane. It is None but for Fetch. is_exempt: it takes nothing of the
-    quotas of clients, as what brokers ask each other with CLUSTER_ACTION.
+    apart; they never take the fast lane. It is None but for Fetch. is_exempt: it may take nothing of the
+    quotas of clients (`takes_nothing`).
     """
 
     __slots__ = (
@@ -146,6 +147,16 @@ class Route:
         self.plain_bytes = (
             _plain_bytes(described.request, version, has_turns=self.turns is not None) if plain is True else 0
         )
+
+
+def takes_nothing(route: Route, context: RequestContext) -> bool:
+    """Whether a request takes nothing of the quotas of clients: what followers fetch, and what brokers ask
+    each other with CLUSTER_ACTION. Who may not ask that is held at his quota, as in Kafka."""
+    return route.is_exempt and (
+        route.api_key != ApiKey.WRITE_TXN_MARKERS
+        or context.may_see(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+        or context.may_see(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    )
 
 
 class Routes:

@@ -34,6 +34,8 @@ Marker: TypeAlias = WriteTxnMarkersRequest.WritableTxnMarker
 Place: TypeAlias = tuple[str, int]
 OnError: TypeAlias = Callable[[ErrorCode], None]
 
+_DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
 _OF_THE_GROUP_COORDINATOR: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -57,6 +59,14 @@ def handle(
         Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
     ) or context.allows_cluster(Operation.CLUSTER_ACTION)
     writing = _Writing()
+    if not is_allowed:
+        for marker in request.markers:
+            for topic in marker.topics:
+                for index in topic.partition_indexes:
+                    writing.begin(marker.producer_id, (topic.name, index))(_DENIED)
+                yield None
+            yield None
+        return writing.response()
     for marker in request.markers:
         control = TransactionMarker(marker.transaction_result, marker.coordinator_epoch)
         batch = bytes(
@@ -70,10 +80,7 @@ def handle(
         for topic in marker.topics:
             for index in topic.partition_indexes:
                 on_error = writing.begin(marker.producer_id, (topic.name, index))
-                if is_allowed:
-                    _write(services, marker, (topic.name, index), control, batch, on_error)
-                else:
-                    on_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                _write(services, marker, (topic.name, index), control, batch, on_error)
                 yield None
             yield None
         yield None

@@ -28,7 +28,8 @@ class Throttle(Protocol):
 
         The request's bytes are `context.frame_size_bytes`. response_bytes: of the answer's frame, record
         bytes included; as in the request, without the four that say the size. elapsed_ns: the loop's time
-        that the request took. is_exempt: it takes nothing of any quota (`broker.dispatch.routes.Route`).
+        that the request took. is_exempt: it takes nothing of any quota
+        (`broker.dispatch.routes.takes_nothing`).
         """
         ...
 

@@ -17,6 +17,7 @@ from protocol.codec.message import Message
 from protocol.codec.schema import schema
 from protocol.framing import decode_response, encode_request_frame
 from protocol.registry import ApiKey, api
+from protocol.serving.authorization import Operation
 from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
@@ -33,12 +34,14 @@ class FixedThrottle:
     def __init__(self) -> None:
         self.asked = 0
         self.sizes: list[tuple[int, int]] = []
+        self.exempt: list[bool] = []
 
     def throttle_ms(
         self, context: RequestContext, *, response_bytes: int, elapsed_ns: int, is_exempt: bool
     ) -> int:
         self.asked += 1
         self.sizes.append((context.frame_size_bytes, response_bytes))
+        self.exempt.append(is_exempt)
         return THROTTLE_MS
 
     def unanswered_ms(self, context: RequestContext) -> int:
@@ -78,13 +81,13 @@ def answering(listener: str, answer: Callable[[ApiKey], Any]) -> HandlerTable:
     return HandlerTable(listener, rows)
 
 
-def desk(listener: str, answer: Callable[[ApiKey], Any]) -> tuple[Rig, FixedThrottle]:
+def desk(listener: str, answer: Callable[[ApiKey], Any], authorizer: Any = None) -> tuple[Rig, FixedThrottle]:
     rig, throttle = Rig(), FixedThrottle()
     dispatcher = Dispatcher(
         answering(listener, answer),
         None,
         clock=rig.clock,
-        authorizer=AllowAll(),
+        authorizer=authorizer or AllowAll(),
         lane=rig.lane,
         throttle=throttle,
     )
@@ -165,3 +168,22 @@ def test_no_answer_no_throttle() -> None:
     rig.feed(request(ApiKey.PRODUCE, 9))
     assert (sends(rig), throttle.asked) == (0, 0)
     assert rig.connection.holds == 0
+
+
+class Allowing:
+    """Allows one operation on the cluster, or none."""
+
+    def __init__(self, *allowed: Operation) -> None:
+        self.allowed = allowed
+
+    def authorize(
+        self, context: RequestContext, operation: Operation, kind: Any, name: str, log: bool = True
+    ) -> bool:
+        return operation in self.allowed
+
+
+@pytest.mark.parametrize("allowed", [[], [Operation.ALTER], [Operation.CLUSTER_ACTION]])
+def test_markers_take_nothing_of_quotas_if_their_client_may_write_them(allowed: list[Operation]) -> None:
+    rig, throttle = desk("broker", lambda asked: api(asked).response(), Allowing(*allowed))
+    rig.feed(request(ApiKey.WRITE_TXN_MARKERS, 2))
+    assert throttle.exempt == [bool(allowed)]

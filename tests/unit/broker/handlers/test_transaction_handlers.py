@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.coordinator.group_coordinator import GROUP_TOPIC
+from broker.handlers import write_txn_markers
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -381,6 +382,21 @@ def test_markers_are_for_brokers_and_administrators(broker: TransactionalBroker)
     broker.deny(Operation.ALTER, ResourceType.CLUSTER)
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert written(broker.answered(ApiKey.WRITE_TXN_MARKERS, request)) == {7: {("t", 0): denied}}
+
+
+def test_no_marker_is_made_for_who_may_not_write_it(
+    broker: TransactionalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(write_txn_markers, "build_marker_batch", lambda *made_of, **_: made.extend(made_of))
+    broker.deny(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    broker.deny(Operation.ALTER, ResourceType.CLUSTER)
+    request = WriteTxnMarkersRequest([marker({"t": [0, 1]}, (7, 0)), marker({}, (8, 0))])
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert written(broker.answered(ApiKey.WRITE_TXN_MARKERS, request)) == {
+        7: {("t", 0): denied, ("t", 1): denied}
+    }
+    assert made == []
 
 
 def test_a_marker_waits_for_its_replicas_for_as_long_as_a_request_may(broker: TransactionalBroker) -> None:
