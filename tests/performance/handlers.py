@@ -214,7 +214,7 @@ def main() -> None:
             rig = HandlerRig(files=RealFiles())
             rig.logs.__class__ = DirectoryLogs
             rig.logs.root = folder  # type: ignore[attr-defined]
-        rig.asked = AllowAll()
+        rig.in_force = AllowAll()
         rig.topic("t", 1, number=1)
         rig.topic("m", 1000, number=2)
         for size_bytes in (1000, 16_000):

@@ -201,7 +201,7 @@ class HandlerRig:
         self.clock = HandClock()
         self.timers = HandTimers(self.clock)
         self.authorizer = HandAuthorizer(lambda: self.metadata.image.acls)
-        self.asked: Authorizer = self.authorizer
+        self.in_force: Authorizer = self.authorizer
         """The authorizer of requests; a benchmark takes one that costs what the real one costs."""
         self.random_source = CountingRandomSource()
         self.peer = ScriptedPeer()
@@ -381,7 +381,7 @@ class HandlerRig:
             client_id,
             Session("1-2-3", LISTENER, "10.0.0.7", walked_bytes=self._walked_of_requests),
             self.clock.wall_ms(),
-            self.asked,
+            self.in_force,
         )
 
     def deny(self, operation: Operation, resource: ResourceType, name: str | None = None) -> None:

@@ -201,7 +201,7 @@ def test_nothing_behind_a_wrong_password_is_looked_at(delay_ms: int) -> None:
 
 
 def test_a_failure_is_final() -> None:
-    authenticator = SaslAuthenticator(LISTENER, lambda name: PlainServer(LISTENER.plain_users))
+    authenticator = SaslAuthenticator(lambda: LISTENER, lambda found, _: PlainServer(found.plain_users))
     authenticator.take(HANDSHAKE[4:], 0)
     for frame in (WRONG, HANDSHAKE, RIGHT, encode_request_frame(ApiVersionsRequest("x", "1"), 3, 1, "me")):
         with pytest.raises(Refused):

@@ -154,7 +154,7 @@ def test_a_final_message_that_is_too_long_is_refused() -> None:
 @pytest.mark.parametrize("user", ["u" * 1_700, "\U0001f600" * 425])
 def test_a_long_name_and_a_long_nonce_are_no_hindrance(user: str) -> None:
     passwords = SaltedPasswords(SaslLogin("SCRAM-SHA-256", user, "pencil"), SHA_256)
-    other = ScramServer(SHA_256, lambda mechanism, name: KNOWN if name == user else None, FAKES, MORE)
+    other = ScramServer(SHA_256, lambda mechanism, name: (KNOWN if name == user else None, 4096), FAKES, MORE)
     talk(ScramClient(passwords, "n" * 256), other)
     assert other.user == user
 
