@@ -6,6 +6,7 @@ In reading order:
 * `jks`        key stores in Java's own older format
 * `stores`     key stores and trust stores (PEM, PKCS12, JKS), opened and checked
 * `contexts`   what OpenSSL is told: keys, trust, versions, cipher suites
+* `records`    what has arrived, given to a session a few records at a time
 * `filter`     bytes in and out of one TLS session in memory, beside its socket
 * `handshakes` whose turn it is to go on with a handshake
 * `channel`    `sockets.SocketChannel` with that filter in front of its socket: handshake, reading, the end

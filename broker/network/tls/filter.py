@@ -1,14 +1,15 @@
 """One TLS session in memory beside its socket: plaintext on one side, records on the other.
 
-    socket ──recv_into──▶ scratch ──▶ incoming ──▶ session ──receive──▶ connection
-    socket ◀──send─────── unsent ◀── outgoing ◀── session ◀──send────── connection
+    socket ──recv_into──▶ scratch ──▶ records ──▶ incoming ──▶ session ──receive──▶ connection
+    socket ◀──send─────── unsent ◀────────────── outgoing ◀── session ◀──send────── connection
 
 `receive` and `send` look like a socket's own (`output.Transport`), so the queue of answers and the connection
 need not know of it. The session is made when the first bytes have come: a peer that says nothing costs no
 more than on a plaintext listener.
 
-Bounds: what a peer may send before its handshake is complete; how much is encrypted before the socket must
-take it; how much the session itself may have to say to a peer that does not read (answers to key updates).
+Bounds: what a peer may send before its handshake is complete; how many records are decrypted in one turn, and
+how much of them may be no plaintext; how much is encrypted before the socket must take it; how much the
+session itself may have to say to a peer that does not read (answers to key updates).
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from contextlib import suppress
 from typing import Final
 
 from broker.network.output import BytesLike, Transport
-from config.limits import TLS_HANDSHAKE_BYTES, TLS_PART_BYTES, TLS_UNSENT_BYTES
+from broker.network.tls.records import RecordQueue
+from config.limits import (
+    TLS_HANDSHAKE_BYTES,
+    TLS_PART_BYTES,
+    TLS_SILENT_BYTES,
+    TLS_TURN_RECORDS,
+    TLS_UNSENT_BYTES,
+)
 
 __all__ = ["MakeSession", "NoTls", "TlsFilter", "told"]
 
@@ -61,8 +69,10 @@ class TlsFilter:
         "_make_session",
         "_outgoing",
         "_receive",
+        "_records",
         "_scratch",
         "_send",
+        "_silent_bytes",
         "_socket",
         "_unsent",
         "has_input",
@@ -85,6 +95,9 @@ class TlsFilter:
         self._unsent: memoryview | None = None
         """Records of which the socket has taken a part."""
         self._handshake_bytes = 0
+        self._records = RecordQueue()
+        self._silent_bytes = 0
+        """What the session was given since it last gave plaintext."""
 
     def transport(self) -> Transport:
         return Transport(self._socket.fileno(), self.receive, self.send, False)
@@ -102,6 +115,7 @@ class TlsFilter:
 
         Raises NoTls, ssl.SSLError and OSError; the alert that tells the peer has been sent then.
         """
+        records = self._records
         while True:
             if self.session is not None or not self._awaits_peer:
                 session = self.session or self._begin()
@@ -109,17 +123,23 @@ class TlsFilter:
                     session.do_handshake()
                 except ssl.SSLWantReadError:
                     self.flush()
+                    if records.has_more:
+                        self._feed(TLS_TURN_RECORDS)
+                        continue
                 except ssl.SSLError:
                     with suppress(OSError):
                         self.flush()
                     raise
                 else:
                     self.flush()
+                    records.keep()
+                    self._silent_bytes = 0
                     self.has_input = True  # the peer's first request may have come with its last word
                     return True
             try:
                 count = self._receive(self._scratch)
             except (BlockingIOError, InterruptedError):
+                records.keep()
                 return False
             if count == 0:
                 raise ConnectionResetError(
@@ -135,8 +155,15 @@ class TlsFilter:
             raise NoTls(f"no end of the TLS handshake after {self._handshake_bytes} bytes")
         if self.session is None:
             self._begin()
+        self._feed(TLS_TURN_RECORDS, data)
+
+    def _feed(self, most_records: int, arrived: memoryview | None = None) -> int:
+        """Gives the session some of the records that have arrived; how many of them began."""
+        piece = self._records.take(most_records, arrived)
         if self._incoming is not None:
-            self._incoming.write(data)
+            self._incoming.write(piece)
+        self._silent_bytes += len(piece)
+        return self._records.taken_records
 
     def _begin(self) -> ssl.SSLObject:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -146,19 +173,24 @@ class TlsFilter:
     # After the handshake
 
     def receive(self, view: memoryview) -> int:
-        """Fills `view` as far as the peer's bytes allow; 0 at the end of the stream. Raises BlockingIOError
-        while there is nothing, ssl.SSLError and OSError."""
-        session, incoming = self.session, self._incoming
-        if session is None or incoming is None:
+        """Fills `view` as far as the peer's bytes and TLS_TURN_RECORDS allow; 0 at the end of the stream.
+        Raises BlockingIOError while there is nothing, ssl.SSLError and OSError."""
+        session, records, scratch = self.session, self._records, self._scratch
+        if session is None:
             raise BlockingIOError(errno.EAGAIN, "the handshake has not begun")
         read: Callable[[int, memoryview], int] = session.read  # type: ignore[assignment]
-        scratch = self._scratch
         size, filled = len(view), 0
+        left = TLS_TURN_RECORDS
         is_drained = self.has_input = False
         while filled < size:
             try:
                 count = read(size - filled, view[filled:])
             except ssl.SSLWantReadError:
+                if not left:
+                    break
+                if records.has_more:
+                    left -= self._feed(left)
+                    continue
                 if is_drained:
                     break
                 try:
@@ -170,7 +202,7 @@ class TlsFilter:
                         break
                     return 0
                 is_drained = arrived < len(scratch)
-                incoming.write(scratch[:arrived])
+                left -= self._feed(left, scratch[:arrived])
                 continue
             except ssl.SSLZeroReturnError:
                 count = 0
@@ -180,12 +212,24 @@ class TlsFilter:
                     break
                 return 0
             filled += count
+            self._silent_bytes = 0
         else:
             self.has_input = True
+        if records.has_more:
+            self.has_input = True
+        records.keep()
         self._say_what_is_due()
         if not filled:
+            self._bear_silence()
             raise BlockingIOError(errno.EAGAIN, "no complete record")
         return filled
+
+    def _bear_silence(self) -> None:
+        """Gives a peer up whose records bring nothing."""
+        if self._silent_bytes > TLS_SILENT_BYTES:
+            raise ConnectionAbortedError(
+                errno.ECONNABORTED, f"{self._silent_bytes} bytes of TLS records have brought no data"
+            )
 
     def _say_what_is_due(self) -> None:
         """Sends what the session answers by itself, and gives a peer up that makes it speak without

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hmac
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from config.tls_settings import StoreSettings, TlsSettings
 from tests.support.brokers.certificates import Identity, authority
 from tests.support.rigs.network_rig import Client, NetworkRig
 from tests.support.rigs.sans_io import framed
 
-__all__ = ["TlsClient", "client_context", "tls_of"]
+__all__ = ["TlsClient", "client_context", "key_updates", "tls_of"]
 
 
 def tls_of(folder: Path, **changed: Any) -> TlsSettings:
@@ -105,3 +109,25 @@ class TlsClient:
                 break
             data += part
         return bytes(data)
+
+
+def key_updates(key_log: Path) -> Iterator[bytes]:
+    """Records of TLS 1.3 (TLS_AES_256_GCM_SHA384) without end that each ask the server for new keys; Python's
+    client cannot send them. key_log: of a client that has sent no application data (SSLContext's
+    keylog_filename). Source: RFC 8446, sections 4.6.3, 5.2, 7.1 and 7.2."""
+    (line,) = [
+        each for each in key_log.read_text().splitlines() if each.startswith("CLIENT_TRAFFIC_SECRET_0 ")
+    ]
+    secret = bytes.fromhex(line.split()[-1])
+
+    def expand(label: bytes, size: int) -> bytes:
+        info = size.to_bytes(2, "big") + bytes([6 + len(label)]) + b"tls13 " + label + b"\0"
+        return hmac.digest(secret, info + b"\1", "sha384")[:size]
+
+    header = b"\x17\x03\x03\x00\x16"
+    update_requested = b"\x18\x00\x00\x01\x01"
+    while True:
+        yield header + AESGCM(expand(b"key", 32)).encrypt(
+            expand(b"iv", 12), update_requested + b"\x16", header
+        )
+        secret = expand(b"traffic upd", 48)

@@ -8,6 +8,7 @@ import random
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,14 @@ from broker.network.response_pieces import Piece
 from broker.network.tls.contexts import server_context
 from broker.network.tls.filter import TlsFilter
 from broker.network.tls.handshakes import Handshakes
-from config.limits import TLS_HANDSHAKE_MS, TLS_PART_BYTES
+from config.limits import TLS_HANDSHAKE_MS, TLS_PART_BYTES, TLS_SILENT_BYTES, TLS_TURN_RECORDS
 from protocol.serving.session import Principal
 from tests.support.brokers.certificates import Authority, authority
 from tests.support.rigs.file_slices import CountedFile, Slice
 from tests.support.rigs.hand_clock import HandClock, HandTimers
 from tests.support.rigs.network_rig import NetworkRig
 from tests.support.rigs.sans_io import KIB, MIB, framed, other
-from tests.support.rigs.tls_rig import TlsClient, client_context, tls_of
+from tests.support.rigs.tls_rig import TlsClient, client_context, key_updates, tls_of
 
 CONTENT = os.urandom(6 * MIB)
 
@@ -202,6 +203,73 @@ def test_the_server_says_goodbye(rig: NetworkRig) -> None:
         while await client.hear():
             pass
         assert client.session.read(1) == b"", "a goodbye, and no stream that was cut off"
+
+    rig.run(scenario)
+
+
+# Records that bring little
+
+
+def count_what_comes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of plaintext that each turn of a connection brings, from now on."""
+    receive, turns = TlsFilter.receive, []
+
+    def count(tls: TlsFilter, view: memoryview) -> int:
+        turns.append(0)
+        turns[-1] = receive(tls, view)
+        return turns[-1]
+
+    monkeypatch.setattr(TlsFilter, "receive", count)
+    return turns
+
+
+def test_small_records_take_many_turns(rig: NetworkRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = count_what_comes(monkeypatch)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await TlsClient.connect(rig)
+        for byte in other("x" * 2000):
+            client.session.write(bytes([byte]))
+        await client.flush()
+        assert await client.receive(2001) == b"x" * 2000 + b"!"
+        assert sum(turns) == 2006
+        assert max(turns) <= 2 * TLS_TURN_RECORDS, "the handshake's last turn has left as many at most"
+
+    rig.run(scenario)
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_a_peer_that_asks_for_new_keys_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_early: bool
+) -> None:
+    """Some are borne, and the connection goes on; it ends when they are too many. is_early: they come with
+    the last word of the handshake."""
+    rig = NetworkRig(tls=tls_of(tmp_path))
+    context = client_context()
+    context.keylog_filename = str(tmp_path / "keys")
+    turns = count_what_comes(monkeypatch)
+
+    async def scenario(rig: NetworkRig) -> None:
+        client, neighbour = TlsClient(await rig.connect(), context), await TlsClient.connect(rig)
+        if is_early:
+            with pytest.raises(ssl.SSLWantReadError):
+                client.session.do_handshake()
+            await client.flush()
+            await client.hear()
+            client.session.do_handshake()
+        else:
+            await client.shake_hands()
+        records = key_updates(tmp_path / "keys")
+        await client.client.send(client.outgoing.read() + b"".join(islice(records, 2 * TLS_TURN_RECORDS)))
+        assert await neighbour.ask("a", 2) == b"a!"
+        assert rig.server.limits.count == 2
+        before = len(turns)
+        with suppress(OSError):
+            await client.client.send(b"".join(islice(records, TLS_SILENT_BYTES // 27)))
+        await rig.until(lambda: rig.server.limits.count == 1)
+        assert len(turns) - before > TLS_SILENT_BYTES // 27 // TLS_TURN_RECORDS // 2
+        assert "bytes of TLS records have brought no data" in caplog.text
+        assert await neighbour.ask("b", 2) == b"b!"
 
     rig.run(scenario)
 
