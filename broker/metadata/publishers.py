@@ -6,6 +6,7 @@ is done before the next begins, and the next image comes only after the last::
     ReplicasPublisher.retirement   drops the replicas of deleted topics
     ClientQuotasPublisher          puts the quotas of clients in force
     MetadataCachePublisher         shows the image to the handlers
+    RightsPublisher                has readers asked again whether they may read
     BrokerConfigPublisher          applies the dynamic configs of this broker and of all brokers
     CordonedDirectoriesPublisher   keeps new partitions out of cordoned log directories
     ReplicasPublisher              creates, leads and follows partitions, and applies the configs of topics
@@ -44,6 +45,7 @@ __all__ = [
     "MetadataCachePublisher",
     "MetadataPublisher",
     "ReplicasPublisher",
+    "RightsPublisher",
     "SteppedPublisher",
     "ThrottlesPublisher",
     "TopicChangesPublisher",
@@ -96,6 +98,25 @@ class MetadataCachePublisher:
 
     def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
         self._cache.apply(image, delta)
+
+
+class RemembersRights(Protocol):
+    """What `RightsPublisher` needs of `broker.replication.fetch_sessions.FetchSessions`."""
+
+    def rights_changed(self) -> None: ...
+
+
+class RightsPublisher:
+    """Tells those who do not ask for each request what a client may do that access control entries have
+    changed. It comes after the metadata cache, because the authorizer looks there."""
+
+    def __init__(self, *remembering: RemembersRights) -> None:
+        self._remembering = remembering
+
+    def publish(self, delta: ImageDelta, image: ClusterImage) -> None:
+        if delta.acls is not None:
+            for each in self._remembering:
+                each.rights_changed()
 
 
 class Replicas(Protocol[Change]):

@@ -19,7 +19,8 @@ change of leadership makes them active again. So a consumer's request costs what
 session holds. A follower's says of each partition that it does not name that the follower is still there;
 that is noted once in a while for all of them (`reading.note_unnamed_partitions`). Active partitions are read
 in order, and one that gave records goes to the end of the order, so that small answers reach every partition
-in turn.
+in turn. Who may read is asked for each active partition. When access control entries change, all partitions
+are active for one request, so that a reader who lost its right is told so of a partition that is idle.
 
 The cache has a fixed number of places. When all are taken, a newcomer gets the place of a session that was
 idle for two minutes, or of one that is worth less: a follower's session is worth more than a consumer's, and
@@ -171,8 +172,9 @@ class FetchSession:
         request that waits."""
         self.epoch = INITIAL_EPOCH
         """The epoch that the next request must name."""
-        self.isolation_level = 0
-        """That of the last request. What was read to its end on one level may have more on another."""
+        self.isolation_level: int | None = 0
+        """That of the last request. What was read to its end on one level may have more on another. None:
+        the next request looks at all partitions, whatever its level."""
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
         """Whether a follower fetches. It reads to the log's end, and its session is worth more than a
@@ -348,6 +350,11 @@ class FetchSessions:
 
     def get(self, session_id: int) -> FetchSession | None:
         return self._by_id.get(session_id)
+
+    def rights_changed(self) -> None:
+        """Has the next request of each session look at all its partitions."""
+        for session in self._by_id.values():
+            session.isolation_level = None
 
     def begin(
         self, request: FetchRequest, *, uses_topic_ids: bool, from_follower: bool, now_ms: int

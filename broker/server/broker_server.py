@@ -37,6 +37,7 @@ from broker.metadata.publishers import (
     MetadataCachePublisher,
     MetadataPublisher,
     ReplicasPublisher,
+    RightsPublisher,
     ThrottlesPublisher,
     TopicChangesPublisher,
 )
@@ -303,6 +304,7 @@ class BrokerServer:
                 replicas.retirement,
                 ClientQuotasPublisher(self.quotas, self.address_rates, self._quotas_changed),
                 MetadataCachePublisher(self.metadata),
+                RightsPublisher(self.services.fetches.sessions),
                 configs,
                 self.cordoned,
                 replicas,

@@ -6,6 +6,7 @@ BARNABAS_TEST_AGAINST=kafka asks it again.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, Final
 
 import pytest
@@ -13,8 +14,10 @@ import pytest
 from protocol.codec.message import Message
 from protocol.errors import ErrorCode
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from protocol.messages.fetch import FetchRequest, FetchResponse
 from tests.conftest import AnyBroker, broker_under_test
 from tests.support.brokers.against import barnabas_only
 from tests.support.clients.librdkafka import until
@@ -174,3 +177,36 @@ UNKNOWN: Final = {
 def test_codes_that_nobody_knows(address: str, name: str) -> None:
     """Apache Kafka closes the connection."""
     assert str(int(INVALID)) in repr(ask(address, UNKNOWN[name]))
+
+
+def test_a_reader_of_an_idle_partition_loses_its_right(broker: AnyBroker) -> None:
+    address, name = broker.bootstrap_servers, "idle-one"
+    made: CreateTopicsResponse = ask(
+        address, CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(name, 1, 1)], 10_000), 5
+    )
+    assert [each.error_code for each in made.topics] == [0]
+    until(lambda: 0 in fetched(address, opening(name)), "the partition is led")
+    with RawConnection(address) as reader:
+        first: Any = reader.ask(opening(name), 12)
+        epochs = count(1)
+
+        def told() -> list[int]:
+            request = FetchRequest(max_wait_ms=0, session_id=first.session_id, session_epoch=next(epochs))
+            answer: Any = reader.ask(request, 12)
+            assert answer.error_code == 0
+            return [each.error_code for topic in answer.responses for each in topic.partitions]
+
+        assert told() == []
+        assert create(address, entry(name, principal="User:*", permission_type=DENY)) == [(0, "")]
+        until(lambda: told() == [ErrorCode.TOPIC_AUTHORIZATION_FAILED], "the reader is told")
+
+
+def opening(name: str) -> FetchRequest:
+    """A fetch that opens a session of one partition."""
+    asked = FetchRequest.FetchTopic(name, partitions=[FetchRequest.FetchPartition(0, partition_max_bytes=9)])
+    return FetchRequest(max_wait_ms=0, session_epoch=0, topics=[asked])
+
+
+def fetched(address: str, request: FetchRequest) -> list[int]:
+    answer: FetchResponse = ask(address, request, 12)
+    return [each.error_code for topic in answer.responses for each in topic.partitions]

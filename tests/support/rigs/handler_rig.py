@@ -16,6 +16,7 @@ from broker.controller_channel.producer_ids import ProducerIds
 from broker.controller_channel.topic_creation import TopicCreation
 from broker.fast_lane.epoch import LaneEpoch
 from broker.metadata.cache import MetadataCache
+from broker.metadata.publishers import RightsPublisher
 from broker.replication.coordinator_log import CoordinatorLog
 from broker.replication.delayed_fetch import FetchPurgatory
 from broker.replication.fetch_sessions import FetchSessions
@@ -305,6 +306,7 @@ class HandlerRig:
         self.image, delta = replay(self.image, records, offset=self.offset, epoch=1)
         yield from self.replicas.retire_in_steps(delta, changes)
         self.metadata.apply(self.image, delta)
+        RightsPublisher(self.sessions).publish(delta, self.image)
         yield from self.replicas.apply_in_steps(self.image, delta, changes)
 
     def topic(

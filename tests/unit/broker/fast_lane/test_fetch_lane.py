@@ -214,7 +214,7 @@ CHANGES: Final = {
     ),
     "ACL": Change(lambda world: world.deny("t"), ErrorCode.TOPIC_AUTHORIZATION_FAILED, True),
     "ACL in the metadata log": Change(
-        lambda world: world.deny_by_entry("t"), ErrorCode.TOPIC_AUTHORIZATION_FAILED, True
+        lambda world: world.deny_by_entry("t"), ErrorCode.TOPIC_AUTHORIZATION_FAILED, True, True
     ),
     "log start": Change(lambda world: world.raise_log_start("t", 0, 9), ErrorCode.OFFSET_OUT_OF_RANGE, False),
     "disk": Change(disk_broken, ErrorCode.KAFKA_STORAGE_ERROR, False),

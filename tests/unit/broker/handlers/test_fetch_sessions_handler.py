@@ -10,8 +10,10 @@ import pytest
 
 from broker.handlers import fetch
 from broker.replication.fetch_sessions import EPOCH_MAX, EVICTION_MS, next_epoch
+from controller.metadata.image.acls import DENY, LITERAL
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.metadata_log.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from storage.partition_log import PartitionLog
@@ -103,6 +105,28 @@ def test_an_idle_partition_is_not_looked_at_until_it_changes(rig: HandlerRig) ->
     assert [key[1] for key in session.active] == [2]
     assert rig.replicas.by_name["t", 2].watchers == {}
     assert list(rig.replicas.by_name["t", 0].watchers) == [session]
+
+
+def test_who_loses_the_right_to_read_is_told_so_of_idle_partitions(rig: HandlerRig) -> None:
+    """And who gets it back may read on. Kafka asks for all partitions of a session with each fetch."""
+    rig.topic("other", number=2)
+    consumer, other = Consumer(rig), Consumer(rig, topic="other", number=2)
+    consumer.send({0: 0, 1: 0})
+    other.send({0: 0})
+    session = rig.sessions.get(consumer.session_id)
+    denied = AccessControlEntryRecord(
+        bytes(16), ResourceType.TOPIC, "t", LITERAL, "User:ANONYMOUS", "*", Operation.READ, DENY
+    )
+    rig.apply(denied)
+    refused = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert consumer.rows() == [(0, refused, 0), (1, refused, 0)]
+    assert consumer.rows() == [(0, refused, 0), (1, refused, 0)]
+    assert other.rows() == []
+    rig.apply(RemoveAccessControlEntryRecord(bytes(16)))
+    assert consumer.rows() == [(0, 0, 0), (1, 0, 0)]
+    assert consumer.rows() == other.rows() == []
+    assert session is not None
+    assert session.active == {}
 
 
 def test_a_new_high_watermark_is_told_without_records(rig: HandlerRig) -> None:
