@@ -121,8 +121,8 @@ class Acceptor:
                     self._pause_for_a_while(f"no new connections for now: {error.strerror}")
                     return
                 continue  # the peer closed the connection before it was accepted
-            self._limits.record(self.settings.name, now_ms)
             if sock.fileno() > self._highest_descriptor:
+                self._limits.record(self.settings.name, now_ms)
                 sock.close()
                 self.traffic.refused += 1
                 self._pause_for_a_while(
@@ -138,6 +138,7 @@ class Acceptor:
             self.traffic.refused += 1
             self._hold(sock, now_ms + throttle_ms)
             return
+        self._limits.record(self.settings.name, now_ms)
         refusal = self._limits.refusal(host)
         if refusal is not None:
             self.traffic.refused += 1

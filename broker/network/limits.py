@@ -84,8 +84,8 @@ class ConnectionLimits:
         return pause_ms if own is None else max(pause_ms, own.pause_ms(now_ms))
 
     def record(self, listener: str, now_ms: int) -> None:
-        """Counts a connection that the listener accepted against the creation rates. Ask `refusal` whether it
-        may stay."""
+        """Counts a connection that the listener accepted against the creation rates. One that its address has
+        opened too fast (`throttle_ms`) takes nothing of them. Ask `refusal` whether it may stay."""
         if self._rate is not None and listener != self.exempt_listener:
             self._rate.record(now_ms)
         if listener in self._rates:

@@ -11,6 +11,7 @@ import pytest
 
 from broker.network import acceptor as acceptor_module
 from broker.network.acceptor import Acceptor
+from broker.network.creation_rate import CreationRate
 from broker.network.interfaces import ListenerSettings
 from broker.network.limits import ConnectionLimits
 from broker.network.server import ServerSettings
@@ -194,6 +195,22 @@ def test_an_address_that_is_too_fast_is_held_and_cut_off() -> None:
         rig.timers.advance(3_000)
         again = await rig.connect()
         assert await again.ask("again", 6) == b"again!"
+
+    rig.run(scenario)
+
+
+def test_an_address_that_is_too_fast_takes_nothing_of_its_listener_s_rate() -> None:
+    limits = of_one_a_second()
+    rig = NetworkRig(limits=limits)
+    rate = CreationRate(1)
+    before = rate._left
+
+    async def scenario(rig: NetworkRig) -> None:
+        limits._rates[rig.acceptor.settings.name] = rate
+        crowd = [await rig.connect() for _ in range(5)]
+        assert await crowd[1].ask("in", 3) == b"in!"
+        await rig.until(lambda: rig.acceptor.traffic.refused == 3)
+        assert before - rate._left == rig.acceptor.traffic.accepted == 2
 
     rig.run(scenario)
 
