@@ -9,7 +9,8 @@ it, and another kind may be decided by another entity::
         > (default user, client id) > (default user, default client id) > default user
         > client id > default client id
 
-All clients whose quota comes from the same level share it by that level: a quota of a user is one for all his
+A client without a client id has none of the quotas in which a client id stands, not even a default. All
+clients whose quota comes from the same level share it by that level: a quota of a user is one for all his
 clients together, the default of client ids is one for each client id.
 """
 
@@ -104,7 +105,7 @@ class ClientLimits:
                 client_id if by_client == _NAMED else by_client,
             )
             per_second = self._by_entity.get(entity)
-            if per_second is not None and (client_id or by_client != _NAMED) and (user or by_user != _NAMED):
+            if per_second is not None and (client_id or by_client == _ABSENT) and (user or by_user != _NAMED):
                 return ClientLimit(
                     _ABSENT if by_user == _ABSENT else user,
                     _ABSENT if by_client == _ABSENT else client_id,

@@ -234,10 +234,14 @@ def test_the_most_specific_quota_holds(best: int) -> None:
     assert (other is None) == ("u" in entity.values() or "c" in entity.values())
 
 
-def test_a_client_without_an_id_has_the_quota_of_the_default() -> None:
+def test_a_client_without_an_id_has_no_quota_of_client_ids() -> None:
     limits = ClientLimits(stored(({"client-id": None}, 5.0), ({"client-id": "c"}, 6.0)), "producer_byte_rate")
-    assert limits.of("u", "") == ClientLimit("", "", 5.0)
+    assert limits.of("u", "") is None
     assert limits.of("u", "c") == ClientLimit("", "c", 6.0)
+    quotas = [(entity, 10.0 + number) for number, (entity, _) in enumerate(LEVELS)]
+    limits = ClientLimits(stored(*quotas), "producer_byte_rate")
+    assert limits.of("u", "") == ClientLimit("u", "", 12.0)
+    assert limits.of("v", "") == ClientLimit("v", "", 15.0)
 
 
 def test_there_is_no_limit_where_there_is_no_quota_of_that_kind() -> None:
