@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 
 from broker.quotas.rate_quota import RateQuota
-from controller.metadata.client_quotas import ClientLimit
+from controller.metadata.client_quotas import NO_LIMIT, ClientLimit
 
 __all__ = ["AddressRates"]
 
 
 class AddressRates:
-    """limits: connections a second, by address as it was written; that of None holds for all others.
+    """limits: connections a second, by address as it was written; that of None holds for all others, and
+    `NO_LIMIT` lets an address open as many as it wants.
 
     Times are monotonic milliseconds. Addresses that ask are written as
     `broker.network.limits.plain_host` writes them.
@@ -40,13 +41,13 @@ class AddressRates:
                 self._limits[address] = per_second
 
     def __bool__(self) -> bool:
-        return self._default is not None or bool(self._limits)
+        return any(limit not in (None, NO_LIMIT) for limit in (self._default, *self._limits.values()))
 
     def throttle_ms(self, address: str, now_ms: int) -> int:
         """Counts a connection of the address; or, if it comes too fast, returns after how many milliseconds
         it is closed."""
         per_second = self._limits.get(_plain(address) or address, self._default)
-        if per_second is None:
+        if per_second is None or per_second == NO_LIMIT:
             return 0
         return self._opened.refuse(ClientLimit(address, "", per_second), 1, now_ms)
 

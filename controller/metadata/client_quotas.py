@@ -3,7 +3,7 @@ KIP-612).
 
 A quota belongs to an entity: to a user, a client id, both together, or an address; a name of None is the
 default, for all that have no quota of their own. The most specific entity that has a quota of a kind decides
-it, and another kind may be decided by another entity::
+it, also by allowing everything, and another kind may be decided by another entity::
 
     (user, client id) > (user, default client id) > user
         > (default user, client id) > (default user, default client id) > default user
@@ -28,6 +28,7 @@ __all__ = [
     "CONSUMER_RATE",
     "IP",
     "MUTATION_RATE",
+    "NO_LIMIT",
     "PRODUCER_RATE",
     "REQUEST_PERCENTAGE",
     "USER",
@@ -45,6 +46,8 @@ CONSUMER_RATE: Final = "consumer_byte_rate"
 REQUEST_PERCENTAGE: Final = "request_percentage"
 MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_RATE: Final = "connection_creation_rate"
+
+NO_LIMIT: Final = math.inf
 
 _DEFAULT: Final = None
 _ABSENT: Final = ""
@@ -66,15 +69,17 @@ class ClientLimit(NamedTuple):
 class ClientLimits:
     """The quotas of one kind, by user and client id."""
 
-    __slots__ = ("_by_entity", "_counts", "_key", "_levels")
+    __slots__ = ("_by_entity", "_counts", "_key", "_levels", "_limiting")
 
     def __init__(self, image: QuotasImage, key: str) -> None:
         """key: the kind, such as `producer_byte_rate`."""
         self._key = key
         self._by_entity: dict[_Entity, float] = {}
         self._counts = dict.fromkeys(_BY_PRECEDENCE, 0)
+        self._limiting = 0
+        """Of the entities, those that limit anybody."""
         self._levels: list[_Entity] = []
-        """Those that have quotas, in the order of precedence."""
+        """Those that have quotas, in the order of precedence; none as long as nobody is limited."""
         self.follow(image, image.by_entity)
 
     def follow(self, image: QuotasImage, changed: Iterable[QuotaEntity]) -> None:
@@ -85,14 +90,17 @@ class ClientLimits:
                 continue
             who = parts.get(USER, _ABSENT), parts.get(CLIENT_ID, _ABSENT)
             level = _kind(who[0]), _kind(who[1])
-            value = image.by_entity.get(entity, {}).get(self._key)
             if level not in self._counts:
                 continue
-            self._counts[level] -= self._by_entity.pop(who, None) is not None
-            if value is not None and _is_limit(value):
-                self._by_entity[who] = value
+            before = self._by_entity.pop(who, None)
+            self._counts[level] -= before is not None
+            self._limiting -= before is not None and before != NO_LIMIT
+            value = image.by_entity.get(entity, {}).get(self._key)
+            if value is not None:
+                self._by_entity[who] = _limit(value)
                 self._counts[level] += 1
-        self._levels = [level for level in _BY_PRECEDENCE if self._counts[level]]
+                self._limiting += _limit(value) != NO_LIMIT
+        self._levels = [level for level in _BY_PRECEDENCE if self._counts[level]] if self._limiting else []
 
     def __bool__(self) -> bool:
         return bool(self._levels)
@@ -106,6 +114,8 @@ class ClientLimits:
             )
             per_second = self._by_entity.get(entity)
             if per_second is not None and (client_id or by_client == _ABSENT) and (user or by_user != _NAMED):
+                if per_second == NO_LIMIT:
+                    return None
                 return ClientLimit(
                     _ABSENT if by_user == _ABSENT else user,
                     _ABSENT if by_client == _ABSENT else client_id,
@@ -133,19 +143,20 @@ def _kind(name: str | None) -> str | None:
     return _NAMED if name else name
 
 
-def _is_limit(value: float) -> bool:
-    """Whether the stored value limits anything. Kafka stores NaN and infinity, and earlier releases of it
-    stored what is not above 0, by which nobody was throttled."""
-    return math.isfinite(value) and value > 0
+def _limit(value: float) -> float:
+    """What a stored value allows. Kafka stores NaN and infinity, and earlier releases of it stored what is
+    not above 0; nobody is throttled by these, and a more general quota does not hold for him either."""
+    return value if value > 0 else NO_LIMIT
 
 
 def limits_of_addresses(image: QuotasImage) -> Mapping[str | None, float]:
-    """The connections that may be created each second, by address as it was written; None is the default."""
+    """The connections that may be created each second, by address as it was written; None is the default.
+    They may be `NO_LIMIT`."""
 
     def found() -> Iterator[tuple[str | None, float]]:
         for entity, values in image.by_entity.items():
             value = values.get(CONNECTION_RATE)
-            if len(entity) == 1 and entity[0][0] == IP and value is not None and _is_limit(value):
-                yield entity[0][1], value
+            if len(entity) == 1 and entity[0][0] == IP and value is not None:
+                yield entity[0][1], _limit(value)
 
     return dict(found())

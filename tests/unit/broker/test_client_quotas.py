@@ -11,7 +11,7 @@ from broker.network.connection import MUTED
 from broker.quotas.address_rates import AddressRates
 from broker.quotas.rate_quota import EXPIRES_AFTER_MS, RateQuota
 from config.limits import METERED_CLIENTS
-from controller.metadata.client_quotas import ClientLimit
+from controller.metadata.client_quotas import NO_LIMIT, ClientLimit
 from protocol.framing import decode_response
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.produce import ProduceResponse
@@ -308,5 +308,10 @@ def test_an_address_opens_connections_no_faster_than_it_may() -> None:
         assert rates.throttle_ms(address, 5000) == round(1000 / per_second)
         assert rates.throttle_ms(address, 5000) > 0
         assert rates.throttle_ms(address, 5000 + 12_000) == 0
+    rates.follow({"10.0.0.1": NO_LIMIT, None: 1.0})
+    assert rates
+    assert [rates.throttle_ms("10.0.0.1", 5000) for _ in range(99)] == [0] * 99
+    rates.follow({"10.0.0.1": NO_LIMIT})
+    assert not rates
     rates.follow({"10.0.0.1": 1.0})
     assert [rates.throttle_ms("10.0.0.2", 5000) for _ in range(99)] == [0] * 99

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from config.limits import METADATA_RECORDS_PER_REQUEST
-from controller.metadata.client_quotas import ClientLimit, ClientLimits, limits_of_addresses
+from controller.metadata.client_quotas import NO_LIMIT, ClientLimit, ClientLimits, limits_of_addresses
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, ClusterImage, replay
 from controller.metadata.image.quotas import QuotaEntity, QuotasImage
 from controller.subjects.quota_changes import alter_client_quotas
@@ -254,7 +254,11 @@ def test_there_is_no_limit_where_there_is_no_quota_of_that_kind() -> None:
 def test_what_limits_nothing_is_no_limit(value: float) -> None:
     """Kafka stores the first two; its earlier releases stored the others, and throttled nobody by them."""
     limits = ClientLimits(stored(({"user": "u"}, value), ({"user": None}, 7.0)), "producer_byte_rate")
-    assert limits.of("u", "c") == ClientLimit("u", "", 7.0)
+    assert limits.of("u", "c") is None, "a more general quota does not hold for this user"
+    assert limits.of("v", "c") == ClientLimit("v", "", 7.0)
+    alone = ClientLimits(stored(({"user": "u"}, value)), "producer_byte_rate")
+    assert not alone
+    assert alone.of("u", "c") is None
 
 
 def test_limits_follow_what_changes() -> None:
@@ -277,5 +281,10 @@ def test_limits_follow_what_changes() -> None:
 
 
 def test_limits_of_addresses() -> None:
-    image = stored(({"ip": "10.0.0.1"}, 5.0), ({"ip": None}, 50.0), key="connection_creation_rate")
-    assert limits_of_addresses(image) == {"10.0.0.1": 5.0, None: 50.0}
+    image = stored(
+        ({"ip": "10.0.0.1"}, 5.0),
+        ({"ip": "10.0.0.2"}, math.inf),
+        ({"ip": None}, 50.0),
+        key="connection_creation_rate",
+    )
+    assert limits_of_addresses(image) == {"10.0.0.1": 5.0, "10.0.0.2": NO_LIMIT, None: 50.0}
