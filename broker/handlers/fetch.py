@@ -395,8 +395,9 @@ class Fetch:
         session = self._session
         found = self._found
         throttle_ms = 0
-        if self._services.fetches.client_quotas is not None and self._replica is None:
-            is_given, throttle_ms = self._take_of_quota(self._services.fetches.client_quotas)
+        quotas = self._services.fetches.client_quotas
+        if quotas is not None and self._replica is None and quotas.limits_fetches_of(self._context):
+            is_given, throttle_ms = self._take_of_quota(quotas)
             if not is_given:
                 return self._without_records(throttle_ms)
         if not self.is_incremental:

@@ -93,6 +93,15 @@ class ClientQuotas:
 
     # For the handler of Fetch
 
+    @property
+    def limits_fetches(self) -> bool:
+        """Whether any client may have a limit on what it fetches."""
+        return bool(self._consumer)
+
+    def limits_fetches_of(self, context: RequestContext) -> bool:
+        """Whether this client has one. For the others nobody need know how long their answers are."""
+        return self._consumer.of(context.session.principal.name, context.client_id) is not None
+
     def most_fetched_bytes(self, context: RequestContext) -> int | None:
         """The most bytes that one answer may hold; None if the client has no limit."""
         limit = self._consumer.of(context.session.principal.name, context.client_id)

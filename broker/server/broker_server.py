@@ -432,7 +432,7 @@ class BrokerServer:
         """Without quotas nobody asks for them. Clients that have one now leave their fast lanes."""
         in_force = self.quotas or None
         self.dispatcher.throttle_by(in_force)
-        self.services.fetches.client_quotas = in_force
+        self.services.fetches.client_quotas = self.quotas if self.quotas.limits_fetches else None
         self._shared.server.limits.address_rates = self.address_rates or None
         self.lane_epoch.bump()
 

@@ -157,7 +157,7 @@ class RequestWorld:
         self.quotas.follow(self.rig.image.quotas, [(("user", None),), *self.rig.image.quotas.by_entity])
         in_force = self.quotas or None
         self.dispatcher.throttle_by(in_force)
-        self.rig.services.fetches.client_quotas = in_force
+        self.rig.services.fetches.client_quotas = self.quotas if self.quotas.limits_fetches else None
         self.rig.lane_epoch.bump()
 
     # What there is.

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from broker.handlers import fetch
 from broker.metrics.quota_families import mutation_collector, quota_collector, sanitized
 from broker.network.connection import MUTED
 from broker.quotas.address_rates import AddressRates
 from broker.quotas.rate_quota import EXPIRES_AFTER_MS, RateQuota
 from config.limits import METERED_CLIENTS
 from controller.metadata.client_quotas import NO_LIMIT, ClientLimit
+from controller.metadata.image.quotas import QuotasImage
 from protocol.framing import decode_response
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.produce import ProduceResponse
@@ -158,6 +160,27 @@ def test_a_fetch_over_its_quota_is_answered_without_records_and_takes_nothing() 
     assert usage[0].per_second < 170, "what was not given is not counted"
     world.advance(11_000)
     assert records_of(fetched(world, 1)) == size_bytes
+
+
+def test_an_answer_is_measured_for_those_alone_who_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+
+    def measure(response: FetchResponse, version: int) -> int:
+        measured.append(version)
+        return 1
+
+    monkeypatch.setattr(fetch, "frame_size_bytes", measure)
+    world = fetching()
+    world.limit(request_percentage=50.0, controller_mutation_rate=5.0)
+    assert world.rig.services.fetches.client_quotas is None
+    fetched(world, 0)
+    world.limit(consumer_byte_rate=1e9)
+    fetched(world, 1)
+    assert len(measured) == 1
+    world.quotas.follow(QuotasImage({(("client-id", "another"),): {"consumer_byte_rate": 1.0}}))
+    assert world.quotas.limits_fetches
+    fetched(world, 2)
+    assert len(measured) == 1
 
 
 def test_a_session_goes_on_after_an_answer_without_records() -> None:
