@@ -177,7 +177,8 @@ def test_an_answer_is_measured_for_those_alone_who_have_a_limit(monkeypatch: pyt
     world.limit(consumer_byte_rate=1e9)
     fetched(world, 1)
     assert len(measured) == 1
-    world.quotas.follow(QuotasImage({(("client-id", "another"),): {"consumer_byte_rate": 1.0}}))
+    others = QuotasImage({(("client-id", "another"),): {"consumer_byte_rate": 1.0}})
+    world.quotas.follow(others, [*world.rig.image.quotas.by_entity, *others.by_entity])
     assert world.quotas.limits_fetches
     fetched(world, 2)
     assert len(measured) == 1
