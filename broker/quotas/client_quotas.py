@@ -95,12 +95,13 @@ class ClientQuotas:
 
     @property
     def limits_fetches(self) -> bool:
-        """Whether any client may have a limit on what it fetches."""
-        return bool(self._consumer)
+        """Whether any client may have a limit on what it fetches, or on the time that it takes."""
+        return bool(self._consumer or self._request)
 
     def limits_fetches_of(self, context: RequestContext) -> bool:
         """Whether this client has one. For the others nobody need know how long their answers are."""
-        return self._consumer.of(context.session.principal.name, context.client_id) is not None
+        user, client_id = context.session.principal.name, context.client_id
+        return any(limits.of(user, client_id) is not None for limits in (self._consumer, self._request))
 
     def most_fetched_bytes(self, context: RequestContext) -> int | None:
         """The most bytes that one answer may hold; None if the client has no limit."""

@@ -171,7 +171,7 @@ def test_an_answer_is_measured_for_those_alone_who_have_a_limit(monkeypatch: pyt
 
     monkeypatch.setattr(fetch, "frame_size_bytes", measure)
     world = fetching()
-    world.limit(request_percentage=50.0, controller_mutation_rate=5.0)
+    world.limit(producer_byte_rate=5.0, controller_mutation_rate=5.0)
     assert world.rig.services.fetches.client_quotas is None
     fetched(world, 0)
     world.limit(consumer_byte_rate=1e9)
