@@ -32,7 +32,7 @@ from broker.metrics.requests import RequestCounts, RequestMetrics
 from broker.network.connection import Connection
 from broker.network.interfaces import DelayedAnswer
 from broker.network.response_pieces import Piece, as_pieces
-from broker.quotas.throttle import NoThrottle, Throttle, UnlessThrottled
+from broker.quotas.throttle import Throttle, UnlessThrottled
 from config.limits import (
     CLIENT_ID_LENGTH_IN_LOGS,
     PLAIN_REQUEST_BYTES,
@@ -113,7 +113,7 @@ class Dispatcher:
     def throttle_by(self, throttle: Throttle | None) -> None:
         """Asks this throttle from now on; None, while there are no quotas. The caller bumps the lanes' epoch
         behind it, because clients that have a quota now may be on their fast lanes."""
-        self._throttle = None if isinstance(throttle, NoThrottle) else throttle
+        self._throttle = throttle
         lanes = self._fast_lanes
         if self._throttle is not None:
             lanes = {key: UnlessThrottled(each, self._throttle) for key, each in lanes.items()}

@@ -42,21 +42,6 @@ class Throttle(Protocol):
         ...
 
 
-class NoThrottle:
-    """Nobody is throttled. Dispatch knows it and does not even ask."""
-
-    def throttle_ms(
-        self, context: RequestContext, *, response_bytes: int, elapsed_ns: int, is_exempt: bool
-    ) -> int:
-        return 0
-
-    def unanswered_ms(self, context: RequestContext) -> int:
-        return 0
-
-    def applies_to(self, context: RequestContext) -> bool:
-        return False
-
-
 class UnlessThrottled:
     """The fast lanes of one API while quotas are in force (`broker.dispatch.routes.RemembersRequests`): the
     requests of clients that have one are not remembered."""

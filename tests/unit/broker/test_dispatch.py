@@ -13,7 +13,6 @@ import pytest
 from broker.dispatch.failures import failure_response
 from broker.metrics.histogram import quantiles_ms
 from broker.network.connection import CLOSED, MUTED
-from broker.quotas.throttle import NoThrottle
 from protocol.errors import ErrorCode, InvariantViolated
 from protocol.framing import encode_request_frame
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -470,7 +469,7 @@ def test_a_throttle_of_the_controllers_counts_where_it_is_longer() -> None:
 
 def test_the_context_asks_the_authorizer_for_the_connections_principal() -> None:
     authorizer = DenyAll()
-    desk = Desk(authorizer=authorizer, throttle=NoThrottle())
+    desk = Desk(authorizer=authorizer)
     desk.behaviours[ApiKey.HEARTBEAT] = lambda context, request: HeartbeatResponse(
         error_code=0 if context.allows(Operation.READ, ResourceType.GROUP, request.group_id) else 30
     )
