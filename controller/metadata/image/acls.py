@@ -15,7 +15,6 @@ are kept by principal, because a popular topic may have thousands of them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -38,6 +37,7 @@ __all__ = [
     "AclPattern",
     "AclsDelta",
     "AclsImage",
+    "ByPrincipal",
 ]
 
 Acl = AccessControlEntryRecord
@@ -61,6 +61,9 @@ AclPattern = tuple[int, int, str]
 ByPrincipal = Mapping[str, tuple[Acl, ...]]
 """The entries of one pattern by principal (`User:alice`), in the order in which they were made."""
 
+_Touched = dict[AclPattern, dict[str, tuple[Acl, ...]]]
+"""The entries of the patterns that a delta changes, as they will be."""
+
 _EMPTY: Final[ByPrincipal] = MappingProxyType({})
 _NO_LENGTHS: Final[Mapping[int, int]] = MappingProxyType({})
 
@@ -70,12 +73,14 @@ class AclsImage(msgspec.Struct, frozen=True):
 
     by_id: by the id of the record. by_pattern: the same entries by pattern and principal; a pattern without
     entries has no key. prefix_lengths: by resource type, the lengths of the names of its prefixed patterns,
-    each with the number of patterns of that length.
+    each with the number of patterns of that length. patterns_of: by resource type and principal, the patterns
+    that have entries about that principal.
     """
 
     by_id: Mapping[bytes, Acl] = MappingProxyType({})
     by_pattern: Mapping[AclPattern, ByPrincipal] = MappingProxyType({})
     prefix_lengths: Mapping[int, Mapping[int, int]] = MappingProxyType({})
+    patterns_of: Mapping[tuple[int, str], tuple[AclPattern, ...]] = MappingProxyType({})
 
     def records(self) -> Iterator[Message]:
         for acl_id in sorted(self.by_id):
@@ -123,10 +128,10 @@ class AclsDelta:
         self.changed[record.id] = None
 
     def apply(self) -> AclsImage:
-        """Copies the two mappings once, and of the entries those of the patterns that have changed."""
+        """Copies the three large mappings once, and of what they hold only what has changed."""
         by_id = copied(self.base.by_id)
         by_pattern = copied(self.base.by_pattern)
-        touched: dict[AclPattern, dict[str, tuple[Acl, ...]]] = {}
+        touched: _Touched = {}
         for acl_id, acl in self.changed.items():
             former = by_id.pop(acl_id, None)
             if former is not None:
@@ -140,10 +145,53 @@ class AclsDelta:
                 by_pattern[pattern] = MappingProxyType(entries)
             else:
                 by_pattern.pop(pattern, None)
-        lengths = self.base.prefix_lengths
-        if any(kind == PREFIXED for _, kind, _ in touched):
-            lengths = _prefix_lengths(by_pattern)
-        return AclsImage(MappingProxyType(by_id), MappingProxyType(by_pattern), lengths)
+        return AclsImage(
+            MappingProxyType(by_id),
+            MappingProxyType(by_pattern),
+            self._prefix_lengths(touched),
+            self._patterns_of(touched),
+        )
+
+    def _prefix_lengths(self, touched: _Touched) -> Mapping[int, Mapping[int, int]]:
+        """The lengths of the base, and what touched patterns add to them and take from them."""
+        lengths: dict[int, Mapping[int, int]] = copied(self.base.prefix_lengths)
+        for pattern, entries in touched.items():
+            resource_type, pattern_type, name = pattern
+            more = bool(entries) - (pattern in self.base.by_pattern)
+            if pattern_type != PREFIXED or not more:
+                continue
+            counts = copied(lengths.get(resource_type, _NO_LENGTHS))
+            counts[len(name)] = counts.get(len(name), 0) + more
+            if not counts[len(name)]:
+                del counts[len(name)]
+            lengths[resource_type] = MappingProxyType(counts)
+            if not counts:
+                del lengths[resource_type]
+        return MappingProxyType(lengths)
+
+    def _patterns_of(self, touched: _Touched) -> Mapping[tuple[int, str], tuple[AclPattern, ...]]:
+        """The patterns of the base by principal, and what touched patterns add to them and take from them."""
+        opened: dict[tuple[int, str], dict[AclPattern, None]] = {}
+        for pattern, entries in touched.items():
+            before = self.base.by_pattern.get(pattern, _EMPTY)
+            for who in before.keys() ^ entries.keys():
+                key = (pattern[0], who)
+                patterns = opened.get(key)
+                if patterns is None:
+                    patterns = opened[key] = dict.fromkeys(self.base.patterns_of.get(key, ()))
+                if who in entries:
+                    patterns[pattern] = None
+                else:
+                    patterns.pop(pattern, None)
+        if not opened:
+            return self.base.patterns_of
+        patterns_of = copied(self.base.patterns_of)
+        for key, patterns in opened.items():
+            if patterns:
+                patterns_of[key] = tuple(patterns)
+            else:
+                patterns_of.pop(key, None)
+        return MappingProxyType(patterns_of)
 
 
 def _says(acl: Acl) -> tuple[str, str, int, int]:
@@ -152,7 +200,7 @@ def _says(acl: Acl) -> tuple[str, str, int, int]:
 
 
 def _opened(
-    touched: dict[AclPattern, dict[str, tuple[Acl, ...]]],
+    touched: _Touched,
     by_pattern: Mapping[AclPattern, ByPrincipal],
     acl: Acl,
 ) -> dict[str, tuple[Acl, ...]]:
@@ -170,11 +218,3 @@ def _take_out(entries: dict[str, tuple[Acl, ...]], acl: Acl) -> None:
         entries[acl.principal] = kept
     else:
         entries.pop(acl.principal, None)
-
-
-def _prefix_lengths(by_pattern: Mapping[AclPattern, ByPrincipal]) -> Mapping[int, Mapping[int, int]]:
-    found: dict[int, Counter[int]] = {}
-    for resource_type, pattern_type, name in by_pattern:
-        if pattern_type == PREFIXED:
-            found.setdefault(resource_type, Counter())[len(name)] += 1
-    return MappingProxyType({kind: MappingProxyType(lengths) for kind, lengths in found.items()})

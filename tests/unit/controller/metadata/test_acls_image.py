@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from types import MappingProxyType
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +19,10 @@ from controller.metadata.image.acls import (
     MATCH,
     PREFIXED,
     Acl,
+    AclPattern,
     AclsDelta,
     AclsImage,
+    ByPrincipal,
 )
 from controller.metadata.image.cluster_image import EMPTY_IMAGE, image_records, replay
 from controller.metadata.image.reload import reload
@@ -92,6 +96,39 @@ def test_an_image_is_what_its_records_make(parts: list[list[Acl | RemoveAccessCo
             who: set(map(_text, each)) for who, each in again.by_pattern[pattern].items()
         }
     assert again.by_pattern.keys() == image.by_pattern.keys()
+    for each in (image, again):
+        assert {key: set(patterns) for key, patterns in each.patterns_of.items()} == expected_patterns(image)
+        assert sum(map(len, each.patterns_of.values())) == sum(map(len, image.by_pattern.values()))
+
+
+def expected_patterns(image: AclsImage) -> dict[tuple[int, str], set[AclPattern]]:
+    found: dict[tuple[int, str], set[AclPattern]] = {}
+    for pattern, entries in image.by_pattern.items():
+        for who in entries:
+            found.setdefault((pattern[0], who), set()).add(pattern)
+    return found
+
+
+def prefixed(name: str, number: int) -> Acl:
+    return Acl(bytes([number]) * 16, 2, name, PREFIXED, "User:ann", "*", 3, ALLOW)
+
+
+class Unwalked(dict[AclPattern, ByPrincipal]):
+    """Patterns that are looked up, and may be copied, but not walked over in Python."""
+
+    def __iter__(self) -> Iterator[AclPattern]:
+        raise AssertionError("all patterns are walked over")
+
+    def copy(self) -> Unwalked:
+        return Unwalked(self.items())
+
+
+def test_one_change_does_not_count_all_prefixes_anew() -> None:
+    image = grown([[prefixed(name, number) for number, name in enumerate(("abc", "abd", "abe", "x"))]])
+    delta = AclsDelta(msgspec.structs.replace(image, by_pattern=MappingProxyType(Unwalked(image.by_pattern))))
+    delta.add(prefixed("xy", 7))
+    delta.remove(RemoveAccessControlEntryRecord(bytes([3]) * 16))
+    assert delta.apply().prefix_lengths == {2: {3: 3, 2: 1}}
 
 
 def _text(acl: Acl) -> str:
