@@ -92,17 +92,15 @@ def may_do_somewhere(acls: AclsImage, principal: str, host: str, operation: int,
     """Whether entries allow the operation on some name and no denial covers all that they allow (KIP-679)."""
     allowed: dict[tuple[int, str], None] = {}
     denied: set[tuple[int, str]] = set()
-    for (kind, pattern_type, name), entries in acls.by_pattern.items():
-        if kind != resource:
-            continue
-        for who in (principal, EVERYBODY):
-            for acl in entries.get(who, ()):
+    for who in (principal, EVERYBODY):
+        for pattern in acls.patterns_of.get((resource, who), ()):
+            for acl in acls.by_pattern[pattern][who]:
                 if acl.host not in (WILDCARD, host) or acl.operation not in (operation, _ALL):
                     continue
                 if acl.permission_type == DENY:
-                    denied.add((pattern_type, name))
+                    denied.add(pattern[1:])
                 else:
-                    allowed[pattern_type, name] = None
+                    allowed[pattern[1:]] = None
     if (LITERAL, WILDCARD) in denied:
         return False
     return (LITERAL, WILDCARD) in allowed or any(

@@ -5,14 +5,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from itertools import count
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.security.audit_log import LINES_PER_SECOND
 from broker.security.standard_authorizer import StandardAuthorizer
-from controller.metadata.image.acls import ALLOW, DENY, LITERAL, PREFIXED, Acl, AclsDelta, AclsImage
+from controller.metadata.image.acls import (
+    ALLOW,
+    DENY,
+    LITERAL,
+    PREFIXED,
+    Acl,
+    AclPattern,
+    AclsDelta,
+    AclsImage,
+    ByPrincipal,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.registry import ApiKey
@@ -232,6 +244,25 @@ def test_whoever_may_write_somewhere_may_be_idempotent(entries: list[Acl]) -> No
 )
 def test_the_right_to_write_anywhere(entries: list[Acl], allowed: bool) -> None:
     assert Door(*entries).context().allows_any(WRITE, TOPIC) is allowed
+
+
+def test_the_right_to_write_anywhere_is_found_without_a_walk_over_all_entries() -> None:
+    door = Door(*[acl(f"t{number}", WRITE, who=f"User:u{number}") for number in range(50)], acl("t", WRITE))
+
+    class Counted(dict[AclPattern, ByPrincipal]):
+        asked = 0
+
+        def __getitem__(self, pattern: AclPattern) -> ByPrincipal:
+            Counted.asked += 1
+            return super().__getitem__(pattern)
+
+        def items(self) -> Any:
+            Counted.asked += len(self)
+            return super().items()
+
+    door.acls = msgspec.structs.replace(door.acls, by_pattern=Counted(door.acls.by_pattern))
+    assert door.context().allows_any(WRITE, TOPIC)
+    assert Counted.asked == 1
 
 
 def test_denials_are_logged_in_kafka_s_words(caplog: pytest.LogCaptureFixture) -> None:
