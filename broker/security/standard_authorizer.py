@@ -11,7 +11,8 @@ In this order, and the first that holds decides:
 
 An entry applies if its pattern matches the resource, its principal is the client's or `User:*`, and its host
 is the client's address or `*`. Whoever may READ, WRITE, DELETE or ALTER may DESCRIBE, and whoever may
-ALTER_CONFIGS may DESCRIBE_CONFIGS; a denial of the former denies only that.
+ALTER_CONFIGS may DESCRIBE_CONFIGS; a denial of the former denies only that. An entry whose permission is not
+ALLOW denies, even if nobody knows its code.
 
 The entries are those of the image that the role shows at that moment, so there is nothing to keep up to date,
 and a new image ends with its `LaneEpoch` what the fast lanes remember. Until the first image is loaded nobody
@@ -29,7 +30,7 @@ from typing import Final
 from broker.security.audit_log import AuditLog
 from config.limits import TOPIC_NAME_LENGTH
 from config.setting import one_line
-from controller.metadata.image.acls import DENY, LITERAL, PREFIXED, WILDCARD, Acl, AclsImage
+from controller.metadata.image.acls import ALLOW, LITERAL, PREFIXED, WILDCARD, Acl, AclsImage
 from protocol.serving.authorization import AuthorizerNotReady, Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 
@@ -78,7 +79,7 @@ def deciding_rule(
             for acl in entries.get(who, ()):
                 if acl.host not in (WILDCARD, host):
                     continue
-                if acl.permission_type == DENY:
+                if acl.permission_type != ALLOW:
                     if acl.operation in (operation, _ALL):
                         return acl
                 elif acl.operation in allowing:
@@ -97,10 +98,10 @@ def may_do_somewhere(acls: AclsImage, principal: str, host: str, operation: int,
             for acl in acls.by_pattern[pattern][who]:
                 if acl.host not in (WILDCARD, host) or acl.operation not in (operation, _ALL):
                     continue
-                if acl.permission_type == DENY:
-                    denied.add(pattern[1:])
-                else:
+                if acl.permission_type == ALLOW:
                     allowed[pattern[1:]] = None
+                else:
+                    denied.add(pattern[1:])
     if (LITERAL, WILDCARD) in denied:
         return False
     return (LITERAL, WILDCARD) in allowed or any(
@@ -163,7 +164,7 @@ class StandardAuthorizer:
         if isinstance(rule, DefaultRule):
             is_allowed = rule is not DefaultRule.DENY
         else:
-            is_allowed = rule.permission_type != DENY
+            is_allowed = rule.permission_type == ALLOW
         if in_earnest:
             self._audit.decided(context, operation, resource, name, rule, is_allowed=is_allowed)
         return is_allowed

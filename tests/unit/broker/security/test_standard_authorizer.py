@@ -265,6 +265,16 @@ def test_the_right_to_write_anywhere_is_found_without_a_walk_over_all_entries() 
     assert Counted.asked == 1
 
 
+@pytest.mark.parametrize("permission", [0, 1, DENY, 9])
+def test_whatever_does_not_allow_denies(permission: int) -> None:
+    """As Kafka has it of an entry whose permission nobody knows."""
+    door = Door(acl(operation=ALL), acl(operation=READ, permission=permission))
+    assert not door.may(READ)
+    assert door.may(WRITE)
+    assert not Door(acl(permission=permission)).may(READ)
+    assert not Door(acl("t", WRITE, permission)).context().allows_any(WRITE, TOPIC)
+
+
 def test_denials_are_logged_in_kafka_s_words(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "barnabas.authorizer")
     denied = acl("orders", permission=DENY)
