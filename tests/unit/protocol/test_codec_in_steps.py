@@ -199,7 +199,8 @@ def test_two_million_empty_names_are_refused_at_once() -> None:
     try:
         with pytest.raises(ProtocolError, match=r"2000000 DescribeGroupsRequest\.groups"):
             run(stepping_decoder(DescribeGroupsRequest, 5)(raw, 0, 32 << 20))
-        assert tracemalloc.get_traced_memory()[1] < 64 * KIB
+        # Two million names would take 100 MiB. Other threads are traced too: pytest-xdist's takes its turn.
+        assert tracemalloc.get_traced_memory()[1] < 1024 * KIB
     finally:
         tracemalloc.stop()
 
