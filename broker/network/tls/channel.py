@@ -181,7 +181,10 @@ class TlsChannel(SocketChannel):
             self._handshakes.add(self._go_on)
             return
         try:
+            received_before = self._traffic.received_bytes
             super()._readable()
+            if self._traffic.received_bytes == received_before and self.open and not self._finished:
+                self._look_for_reset()  # a part of a record may have come, and the reset with it
             self._write_what_is_due()
         except EndsProcess:
             raise

@@ -195,6 +195,21 @@ def test_the_end_of_the_socket_is_the_end_of_the_stream(rig: NetworkRig) -> None
     rig.run(scenario)
 
 
+def test_a_reset_right_behind_a_part_of_a_record(rig: NetworkRig) -> None:
+    """Nothing is answered that the reset would refuse, and the loop tells of it once, as of data."""
+
+    async def scenario(rig: NetworkRig) -> None:
+        client = await TlsClient.connect(rig)
+        assert await client.ask("a", 2) == b"a!"
+        client.session.write(other("x" * 1000))
+        client.client.sock.send(client.outgoing.read()[:100])
+        client.client.reset()
+        await rig.until(lambda: rig.server.limits.count == 0)
+        assert rig.service.complaints == []
+
+    rig.run(scenario)
+
+
 def test_the_server_says_goodbye(rig: NetworkRig) -> None:
     async def scenario(rig: NetworkRig) -> None:
         client = await TlsClient.connect(rig)
