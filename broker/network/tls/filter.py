@@ -37,7 +37,8 @@ MakeSession = Callable[[ssl.MemoryBIO, ssl.MemoryBIO], ssl.SSLObject]
 
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 _HANDSHAKE: Final = 0x16
-"""The first byte of a TLS handshake."""
+_ALERT: Final = 0x15
+"""The first bytes of a TLS handshake, and of the answer of a server that refuses it."""
 _SHOWN_BYTES: Final = 8
 
 
@@ -148,7 +149,8 @@ class TlsFilter:
             self._take_handshake(self._scratch[:count])
 
     def _take_handshake(self, data: memoryview) -> None:
-        if self._handshake_bytes == 0 and data[0] != _HANDSHAKE:
+        is_refusal = data[0] == _ALERT and not self._awaits_peer
+        if self._handshake_bytes == 0 and data[0] != _HANDSHAKE and not is_refusal:
             raise NoTls(f"no TLS handshake: {_seen(data)}")
         self._handshake_bytes += len(data)
         if self._handshake_bytes > TLS_HANDSHAKE_BYTES:

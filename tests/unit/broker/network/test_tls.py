@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from broker.network.interfaces import DelayedAnswer
 from broker.network.limits import ConnectionLimits
 from broker.network.response_pieces import Piece
 from broker.network.tls.contexts import server_context
-from broker.network.tls.filter import TlsFilter
+from broker.network.tls.filter import NoTls, TlsFilter, told
 from broker.network.tls.handshakes import Handshakes
 from config.limits import TLS_HANDSHAKE_MS, TLS_PART_BYTES, TLS_SILENT_BYTES, TLS_TURN_RECORDS
 from protocol.serving.session import Principal
@@ -448,6 +450,27 @@ def test_limits_count_connections_before_their_handshake(tmp_path: Path) -> None
         assert await (await rig.connect()).at_end()
 
     rig.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seen"),
+    [
+        (b"\x15\x03\x03\x00\x02\x02\x46", "TLS failed: tlsv1 alert protocol version"),
+        (b"\0\0\0\x08", "no TLS handshake: the first bytes are 00 00 00 08"),
+    ],
+)
+def test_what_a_node_tells_of_a_peer_that_refuses_it(answer: bytes, seen: str) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        make_session = partial(client_context().wrap_bio, server_hostname="127.0.0.1")
+        tls = TlsFilter(ours, make_session, memoryview(bytearray(1000)), awaits_peer=False)
+        assert not tls.shake_hands()
+        theirs.send(answer)
+        with pytest.raises((ssl.SSLError, NoTls)) as refused:
+            tls.shake_hands()
+        error = refused.value
+        assert seen in (told(error) if isinstance(error, ssl.SSLError) else str(error))
 
 
 # Certificates of clients
