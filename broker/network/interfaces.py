@@ -297,8 +297,8 @@ class Network(Protocol):
         ...
 
     def prepare(self, tls: TlsSettings) -> None:
-        """Opens the stores that `connect` with these settings uses from now on, again if they were open.
-        Raises OSError for one that cannot be used."""
+        """Opens the stores that `connect` with these settings uses from now on; those that were open stay if
+        they hold what they held. Raises OSError for one that cannot be used."""
         ...
 
     def host_name(self) -> str:

@@ -230,7 +230,9 @@ class SocketNetwork:
         self._prepared(tls)
 
     def _prepared(self, tls: TlsSettings) -> ConnectingSide:
-        side = self._connecting_sides[tls.listener] = ConnectingSide(tls, self._records)
+        side = self._connecting_sides.get(tls.listener)
+        if side is None or not side.is_current(tls):
+            side = self._connecting_sides[tls.listener] = ConnectingSide(tls, self._records)
         return side
 
     def host_name(self) -> str:

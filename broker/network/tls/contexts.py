@@ -72,9 +72,10 @@ def server_context(tls: TlsSettings, stores: Stores | None = None) -> ssl.SSLCon
     return context
 
 
-def client_context(tls: TlsSettings) -> ssl.SSLContext:
-    """For the connections that this node makes to listeners of that name. Raises StoreRefused."""
-    key, trusted = open_stores(tls, for_server=False)
+def client_context(tls: TlsSettings, stores: Stores | None = None) -> ssl.SSLContext:
+    """For the connections that this node makes to listeners of that name. stores: those that are open
+    already. Raises StoreRefused."""
+    key, trusted = stores or open_stores(tls, for_server=False)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.checks_host
     _prepare(context, tls, key)

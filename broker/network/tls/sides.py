@@ -37,8 +37,9 @@ class ListeningSide:
     def check(self, tls: TlsSettings) -> None:
         """Whether the listener could go on with these settings. Raises StoreRefused if not."""
         stores = open_stores(tls, for_server=True)
-        _check_names(self._stores, stores, tls)
-        server_context(tls, stores)
+        if (tls, stores) != (self._tls, self._stores):
+            _check_names(self._stores, stores, tls)
+            server_context(tls, stores)
 
     def change(self, tls: TlsSettings) -> bool:
         """Uses these settings, and what is in the stores now, for connections that come from now on; whether
@@ -77,8 +78,13 @@ class ConnectingSide:
 
     def __init__(self, tls: TlsSettings, scratch: memoryview) -> None:
         self.tls = tls
-        self._context = client_context(tls)
+        self._stores = open_stores(tls, for_server=False)
+        self._context = client_context(tls, self._stores)
         self._scratch = scratch
+
+    def is_current(self, tls: TlsSettings) -> bool:
+        """Whether these are its settings, and its stores hold what they held. Raises StoreRefused."""
+        return self.tls == tls and self._stores == open_stores(tls, for_server=False)
 
     def secure(self, sock: socket.socket, host: str) -> TlsFilter:
         """The filter of a connection to this host, as the address was written; its certificate must name

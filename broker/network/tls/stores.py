@@ -7,6 +7,10 @@ imported when such a store is opened. Where a store holds several keys the first
 OpenSSL reads a private key from a file only. What came out of another store, or out of the config itself, is
 given to it as a file in memory, or where there is none as a file that only this user may read, and that is
 deleted at once.
+
+To decrypt a store takes up to a tenth of a second, because its format makes it slow on purpose, and many
+changes of the configs ask for the same ones again. So a store whose settings and bytes are those of one that
+was opened lately is not opened again.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import re
 from base64 import encodebytes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from ssl import DER_cert_to_PEM_cert, PEM_cert_to_DER_cert
 from stat import S_ISREG
@@ -36,6 +41,9 @@ _STORE_BYTES: Final = 16 * MIB
 
 _PEM_LINE: Final = 64
 _MARKS: Final = re.compile(rb"(-----(?:BEGIN|END) [A-Z ]+-----)")
+_REMEMBERED: Final = 8
+"""How many key stores, and how many trust stores, are not opened again; a node seldom has more than two."""
+
 _PEM: Final = b"-----BEGIN "
 _DER_SEQUENCE: Final = 0x30
 _KEY: Final = re.compile(rb"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
@@ -78,6 +86,11 @@ def open_key_store(store: StoreSettings) -> KeyPem | None:
         where, data = "ssl.keystore.key", f"{store.key}\n{store.certificates}\n".encode()
     else:
         where, data = f"{store.config}.location={store.location}", _read(store)
+    return _key_in(store, where, data)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _key_in(store: StoreSettings, where: str, data: bytes) -> KeyPem:
     if data.startswith(JKS_MAGIC) and store.type != "PEM":
         return _key_of_jks(store, where, data)
     if not _is_pem(store, where, data):
@@ -102,6 +115,11 @@ def open_trust_store(store: StoreSettings) -> str | None:
         where, data = "ssl.truststore.certificates", store.certificates.encode()
     else:
         where, data = f"{store.config}.location={store.location}", _read(store)
+    return _trusted_in(store, where, data)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _trusted_in(store: StoreSettings, where: str, data: bytes) -> str:
     if data.startswith(JKS_MAGIC) and store.type != "PEM":
         return _pem_of(_jks(store, where, data).trusted, where)
     if not _is_pem(store, where, data):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import pkgutil
 import ssl
 import subprocess
 from contextlib import suppress
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.network.socket_network import SocketNetwork
 from broker.network.tls.contexts import client_context, server_context
 from broker.network.tls.jks import JksFault, read_jks
 from broker.network.tls.sides import ListeningSide
@@ -23,6 +26,7 @@ from config.errors import ConfigError
 from config.setting import Setting, Source
 from config.tls_settings import StoreSettings, TlsSettings, check_tls, tls_settings
 from tests.support.brokers.certificates import Authority, authority
+from tests.support.rigs.hand_clock import HandClock, HandTimers
 from tests.support.rigs.tls_rig import tls_of
 
 
@@ -262,6 +266,55 @@ def test_what_another_certificate_may_say(
                 attempt(wanted)
         else:
             attempt(wanted)
+
+
+def test_what_has_not_changed_is_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every change of a dynamic config asks all sides to look at their stores."""
+    work: list[str] = []
+
+    def count(name: str) -> None:
+        module, _, function = name.rpartition(".")
+        called = pkgutil.resolve_name(name)
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            work.append(function)
+            return called(*arguments, **named)
+
+        monkeypatch.setattr(f"{module}.{function}", counted)
+
+    count("broker.network.tls.stores._pkcs12")
+    count("broker.network.tls.sides.server_context")
+    count("broker.network.tls.sides.client_context")
+    path = authority().issue("broker").write_pkcs12(tmp_path / "server.p12", "geheim")
+    tls = key_store(tmp_path, path, "PKCS12", password="geheim")
+    other = msgspec.structs.replace(tls, listener="OTHER")
+    scratch = memoryview(bytearray(100))
+    listening = [ListeningSide(each, scratch, names_clients=True) for each in (tls, other)]
+    clock = HandClock()
+    loop = asyncio.new_event_loop()
+    network = SocketNetwork(loop, clock=clock, timers=HandTimers(clock))
+
+    def look() -> list[bool]:
+        listening[0].check(tls)
+        found = [listening[0].change(tls), listening[1].change(other)]
+        network.prepare(tls)
+        return found
+
+    look()
+    assert work == ["_pkcs12", "server_context", "server_context", "client_context"], "opened once for all"
+    work.clear()
+    assert look() == [False, False]
+    assert work == []
+    authority().issue("broker").write_pkcs12(tmp_path / "server.p12", "geheim")
+    assert look() == [True, True]
+    assert sorted(work) == ["_pkcs12", "client_context", *["server_context"] * 3]
+    work.clear()
+    network.prepare(msgspec.structs.replace(tls, checks_host=False))
+    assert work == ["client_context"]
+    assert look() == [False, False]
+    assert work == ["client_context"] * 2, "other settings, and back"
+    network.close()
+    loop.close()
 
 
 # What the configs say
