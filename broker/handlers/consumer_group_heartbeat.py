@@ -25,6 +25,7 @@ from protocol.messages.consumer_group_heartbeat import (
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 
 CONSUMER: Final = "consumer"
 
@@ -34,14 +35,16 @@ def serves_consumer_groups(services: BrokerServices) -> bool:
     return level >= 1 and CONSUMER in services.config.items("group.coordinator.rebalance.protocols")
 
 
+@in_turns
 def handle(
     services: BrokerServices, context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:
+) -> Turns[ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]]:
     if not serves_consumer_groups(services):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    names = request.subscribed_topic_names or ()
-    if not all(context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
-        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    for name in request.subscribed_topic_names or ():
+        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        yield None
     return services.groups.consumer_heartbeat(request, context)

@@ -15,16 +15,17 @@ from broker.coordinator.group_coordinator import GroupServices
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
 from protocol.serving.request_context import RequestContext
+from protocol.serving.turns import Turns, in_turns
 
 
+@in_turns
 def handle(
     services: GroupServices, context: RequestContext, request: ListGroupsRequest
-) -> ListGroupsResponse:
+) -> Turns[ListGroupsResponse]:
     response = services.groups.list_groups(request.states_filter, request.types_filter)
     if response.groups and not context.may_see(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        response.groups = [
-            group
-            for group in response.groups
-            if context.may_see(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
-        ]
+        groups, response.groups = response.groups, []
+        for group in groups:
+            is_shown = context.may_see(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            yield group if is_shown else None
     return response

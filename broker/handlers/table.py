@@ -113,7 +113,11 @@ SERVED: Final[tuple[ServedApi[BrokerServices], ...]] = (
     serve(ApiKey.DESCRIBE_PRODUCERS, describe_producers.handle, plain=False),
     serve(ApiKey.DESCRIBE_TRANSACTIONS, describe_transactions.handle, plain=False),
     serve(ApiKey.LIST_TRANSACTIONS, list_transactions.handle, plain=False),
-    serve(ApiKey.CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat.handle),
+    serve(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        consumer_group_heartbeat.handle,
+        memory_bytes=ONE_STEP_MEMORY_BYTES,
+    ),
     serve(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         consumer_group_describe.handle,
