@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import Final
 
 from broker.security.audit_log import AuditLog
-from config.limits import TOPIC_NAME_LENGTH
+from broker.security.remembered_rules import RememberedRules
 from config.setting import one_line
 from controller.metadata.image.acls import ALLOW, LITERAL, PREFIXED, WILDCARD, Acl, AclsImage
 from protocol.serving.authorization import AuthorizerNotReady, Operation, ResourceType
@@ -39,12 +39,6 @@ __all__ = ["DefaultRule", "StandardAuthorizer", "deciding_rule", "may_do_somewhe
 _log = logging.getLogger("barnabas.authorizer")
 
 EVERYBODY: Final = "User:*"
-
-RULES_KEPT: Final = 20_000
-"""Some 5 MiB, and a few times what a client asks for in one request."""
-
-_Question = tuple[str, str, int, int, str]
-"""Principal, host, operation, resource type and name."""
 
 _ALL: Final = int(Operation.ALL)
 _IMPLYING: Final[Mapping[int, tuple[Operation, ...]]] = MappingProxyType(
@@ -138,9 +132,8 @@ class StandardAuthorizer:
         self._super_users = super_users
         self._default = DefaultRule.ALLOW if allows_everyone_without_acls else DefaultRule.DENY
         self._audit = AuditLog()
-        self._known: dict[_Question, Acl | DefaultRule] = {}
-        """Rules that were found by `_known_by`: whoever asks for many topics, or as a follower for many
-        partitions, asks the same again with each request."""
+        self._known = RememberedRules()
+        """Rules that were found by `_known_by`."""
         self._known_by: AclsImage | None = None
 
     def authorize(
@@ -156,12 +149,12 @@ class StandardAuthorizer:
         if session.is_in_process:
             return True
         principal = str(session.principal)
-        rule: Acl | DefaultRule
+        rule: Acl | Enum
         if principal in self._super_users:
             rule = DefaultRule.SUPER_USER
         else:
             rule = self._rule(principal, session.host, operation, resource, name)
-        if isinstance(rule, DefaultRule):
+        if isinstance(rule, Enum):
             is_allowed = rule is not DefaultRule.DENY
         else:
             is_allowed = rule.permission_type == ALLOW
@@ -179,16 +172,15 @@ class StandardAuthorizer:
 
     def _rule(
         self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str
-    ) -> Acl | DefaultRule:
+    ) -> Acl | Enum:
         acls = self._loaded_acls(principal)
-        if acls is not self._known_by or len(self._known) >= RULES_KEPT:
-            self._known, self._known_by = {}, acls
-        question = (principal, host, operation, resource, name)
-        rule = self._known.get(question)
+        if acls is not self._known_by:
+            self._known, self._known_by = RememberedRules(), acls
+        question = (operation, resource, name)
+        rule = self._known.find(principal, host, question)
         if rule is None:
             rule = deciding_rule(acls, principal, host, operation, resource, name) or self._default
-            if len(name) <= TOPIC_NAME_LENGTH:
-                self._known[question] = rule
+            self._known.keep(principal, host, question, rule)
         return rule
 
     def _loaded_acls(self, principal: str) -> AclsImage:
