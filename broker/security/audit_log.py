@@ -2,14 +2,14 @@
 DEBUG what was allowed.
 
 A client that is denied tries again, often without a pause, and names what it likes. So at most
-`LINES_PER_SECOND` lines are written in a second, the next line says how many were left out, and a name is
-cut.
+`LINES_PER_SECOND` lines of denials are written in a second, of which one principal gets at most
+`LINES_OF_PRINCIPAL`, so that nobody hides what another one does. As many are written of what was allowed, and
+neither takes from the other. The next line says how many were left out, and a name is cut.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -22,11 +22,13 @@ from controller.metadata.image.acls import Acl
 from protocol.registry import api
 from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.request_context import RequestContext
+from protocol.serving.session import Principal
 
 _log = logging.getLogger("barnabas.authorizer")
 
 LINES_PER_SECOND: Final = 100
 """Of each level."""
+LINES_OF_PRINCIPAL: Final = 20
 
 _TYPE_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -40,13 +42,37 @@ _TYPE_NAMES: Final[Mapping[int, str]] = MappingProxyType(
 )
 
 
+class _Budget:
+    """The lines of one level that may be written."""
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._lines = 0
+        self._of_principal: dict[Principal, int] = {}
+        """The lines of this second; as every principal in it has one, they are at most `LINES_PER_SECOND`."""
+        self.left_out = 0
+        """The lines that were left out since one was written."""
+
+    def has_room(self, principal: Principal, now_ms: int) -> bool:
+        """Whether a line about the principal may be written, which is counted either way."""
+        second = now_ms // 1000
+        if second != self._second:
+            self._second, self._lines, self._of_principal = second, 0, {}
+        of_principal = self._of_principal.get(principal, 0)
+        if self._lines >= LINES_PER_SECOND or of_principal >= LINES_OF_PRINCIPAL:
+            self.left_out += 1
+            return False
+        self._lines += 1
+        self._of_principal[principal] = of_principal + 1
+        return True
+
+
 class AuditLog:
     """Writes the lines of one authorizer."""
 
     def __init__(self) -> None:
-        self._second = -1
-        self._lines: Counter[int] = Counter()
-        self._left_out: Counter[int] = Counter()
+        self._denied = _Budget()
+        self._allowed = _Budget()
 
     def decided(
         self,
@@ -59,11 +85,11 @@ class AuditLog:
         is_allowed: bool,
     ) -> None:
         """rule: the entry that has decided, or the rule that holds without one."""
-        level = logging.DEBUG if is_allowed else logging.INFO
-        if not _log.isEnabledFor(level) or not self._has_room(level, context.now_ms):
-            return
+        level, budget = (logging.DEBUG, self._allowed) if is_allowed else (logging.INFO, self._denied)
         session = context.session
-        left_out = self._left_out.pop(level, 0)
+        if not _log.isEnabledFor(level) or not budget.has_room(session.principal, context.now_ms):
+            return
+        left_out, budget.left_out = budget.left_out, 0
         _log.log(
             level,
             "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s "
@@ -78,17 +104,6 @@ class AuditLog:
             rule.value if isinstance(rule, Enum) else _of_entry(rule),
             f" ({left_out} such lines were left out before)" if left_out else "",
         )
-
-    def _has_room(self, level: int, now_ms: int) -> bool:
-        second = now_ms // 1000
-        if second != self._second:
-            self._second = second
-            self._lines.clear()
-        if self._lines[level] >= LINES_PER_SECOND:
-            self._left_out[level] += 1
-            return False
-        self._lines[level] += 1
-        return True
 
 
 def _shown(text: str) -> str:
