@@ -387,6 +387,7 @@ def test_dynamic_configs_of_the_broker_bump_the_epoch() -> None:
         logs=SimpleNamespace(cleaner=SimpleNamespace(settings=None)),
         server=SimpleNamespace(limits=ConnectionLimits(), close_excess=list),
         change_stores=lambda config: None,
+        authentication=SimpleNamespace(change=lambda config: None),
     )
     acceptors: Any = {endpoint.listener: None for endpoint in rig.config.broker_listeners}
     epoch = LaneEpoch()
