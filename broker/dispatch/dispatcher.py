@@ -292,9 +292,9 @@ class Dispatcher:
         pieces: list[Piece],
         elapsed_ns: int,
     ) -> bool:
-        """Mutes the connection if its client is over a quota. Returns whether the response now names a
-        throttle time and must be encoded again. pieces: the response's frame, which begins with its size in
-        four bytes."""
+        """Mutes the connection if its client is over a quota, and not this node itself. Returns whether the
+        response now names a throttle time and must be encoded again. pieces: the response's frame, which
+        begins with its size in four bytes."""
         if self._throttle is None:
             return False
         response_bytes = int.from_bytes(bytes(pieces[0][:4]), "big")  # type: ignore[index]
@@ -309,7 +309,7 @@ class Dispatcher:
             told_ms = response.throttle_time_ms
             throttle_ms = response.throttle_time_ms = max(throttle_ms, told_ms)
             is_told = throttle_ms != told_ms
-        if throttle_ms > 0:
+        if throttle_ms > 0 and not context.session.is_in_process:
             connection.mute(throttle_ms)
             route.times.throttle[bisect_left(BOUNDS_NS, throttle_ms * 1_000_000)] += 1
         return is_told

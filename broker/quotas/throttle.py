@@ -42,6 +42,25 @@ class Throttle(Protocol):
         ...
 
 
+class AsTold:
+    """The throttle of a controller: its clients are quiet for as long as their answers say already
+    (`controller_mutation_rate`). Bytes and time are the quotas of brokers."""
+
+    def throttle_ms(
+        self, context: RequestContext, *, response_bytes: int, elapsed_ns: int, is_exempt: bool
+    ) -> int:
+        """See `Throttle`."""
+        return 0
+
+    def unanswered_ms(self, context: RequestContext) -> int:
+        """See `Throttle`."""
+        return 0
+
+    def applies_to(self, context: RequestContext) -> bool:
+        """See `Throttle`."""
+        return False
+
+
 class UnlessThrottled:
     """The fast lanes of one API while quotas are in force (`broker.dispatch.routes.RemembersRequests`): the
     requests of clients that have one are not remembered."""

@@ -44,7 +44,6 @@ from broker.metadata.publishers import (
 from broker.metrics.fetcher_families import fetcher_collector
 from broker.metrics.quota_families import quota_collector
 from broker.network.interfaces import Listener, Service
-from broker.quotas.address_rates import AddressRates
 from broker.quotas.client_quotas import ClientQuotas
 from broker.replication.coordinator_log import CoordinatorLog
 from broker.replication.delayed_fetch import FetchPurgatory
@@ -57,6 +56,7 @@ from broker.replication.waiting_appends import WaitingAppends
 from broker.scheduling.long_work import LongWork
 from broker.scheduling.lookups import Lookups
 from broker.security.authorizer import configured_authorizer
+from broker.server.connection_limits import address_rates
 from broker.server.dynamic_configs import DynamicConfigListeners
 from broker.server.followers import (
     make_fetchers,
@@ -138,7 +138,7 @@ class BrokerServer:
         self.dispatcher = self._make_dispatcher()
         for endpoint in config.broker_listeners:
             shared.server.serve(endpoint.listener, self._service_of(endpoint, config))
-        self.quotas, self.address_rates = client_quotas(shared)
+        self.quotas, self.address_rates = client_quotas(shared), address_rates(config)
         shared.collectors.register(quota_collector(self.quotas, shared.clock))
         self.followers = DynamicConfigListeners(
             shared, self.services, self.acceptors, self._service_of, self.lane_epoch
@@ -474,12 +474,11 @@ class BrokerServer:
         self.retries.stop()
 
 
-def client_quotas(shared: SharedServer) -> tuple[ClientQuotas, AddressRates]:
-    """The quotas of clients and addresses, which limit nobody before the metadata say so."""
+def client_quotas(shared: SharedServer) -> ClientQuotas:
+    """The quotas of clients, which limit nobody before the metadata say so."""
     window_ms = shared.config.integer("quota.window.size.seconds") * 1_000
     windows = shared.config.integer("quota.window.num")
-    quotas = ClientQuotas(shared.clock, window_ms=window_ms, windows=windows)
-    return quotas, AddressRates(window_ms=window_ms, windows=windows)
+    return ClientQuotas(shared.clock, window_ms=window_ms, windows=windows)
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:

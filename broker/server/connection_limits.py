@@ -2,7 +2,8 @@
 
 Broker and controller count apart, as in Kafka, where each has a socket server of its own: a node whose
 clients have taken all of `max.connections` must still be heard by its quorum. The broker's limits follow
-dynamic configs; the controller keeps those of the file.
+dynamic configs; the controller keeps those of the file. How fast single addresses may open connections is a
+quota of the cluster, which both follow.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from ipaddress import ip_address
 from typing import Final
 
 from broker.network.limits import UNLIMITED, ConnectionLimits
+from broker.quotas.address_rates import AddressRates
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
 from protocol.serving.session import plain_host
 
-__all__ = ["change_limits", "controller_limits", "is_address", "limits_of_addresses"]
+__all__ = ["address_rates", "change_limits", "controller_limits", "is_address", "limits_of_addresses"]
 
 MAX_CONNECTIONS: Final = "max.connections"
 CREATION_RATE: Final = "max.connection.creation.rate"
@@ -34,6 +36,12 @@ def controller_limits(config: BrokerConfig) -> ConnectionLimits:
 def limits_of_addresses(overrides: Mapping[str, int]) -> dict[str, int]:
     """What max.connections.per.ip.overrides says of addresses, by address as `plain_host` writes it."""
     return {plain_host(host): limit for host, limit in overrides.items() if is_address(host)}
+
+
+def address_rates(config: BrokerConfig) -> AddressRates:
+    """How fast single addresses may open connections: as fast as they can, before the metadata say more."""
+    window_ms = config.integer("quota.window.size.seconds") * 1_000
+    return AddressRates(window_ms=window_ms, windows=config.integer("quota.window.num"))
 
 
 def change_limits(

@@ -10,12 +10,15 @@ from broker.dispatch.dispatcher import Dispatcher
 from broker.metrics.quota_families import mutation_collector
 from broker.network.interfaces import Listener
 from broker.policies.process import configured_policies
+from broker.quotas.throttle import AsTold
 from broker.security.authorizer import configured_authorizer
-from broker.server.connection_limits import controller_limits
+from broker.server.connection_limits import address_rates, controller_limits
 from broker.server.quorum import LeaderChannels, open_metadata_log, quorum_channel
 from broker.server.shared_server import SharedServer
 from controller.format import read_bootstrap_records
 from controller.handler_table import controller_handlers
+from controller.metadata.client_quotas import limits_of_addresses
+from controller.metadata.image.quotas import QuotasImage
 from controller.quorum_controller import QuorumController
 from controller.registration import FollowerRegistration
 from controller.services import ControllerServices
@@ -31,7 +34,9 @@ class ControllerServer:
         self._waiting: list[Listener] = []
         self.handlers = controller_handlers()
         self.policies = configured_policies(shared.surroundings, config)
-        self.acceptors = shared.listen(config.controller_listeners, controller_limits(config))
+        self._limits = controller_limits(config)
+        self._address_rates = address_rates(config)
+        self.acceptors = shared.listen(config.controller_listeners, self._limits)
         endpoints = shared.advertised(config.advertised_controller_listeners, self.acceptors)
         self.log = open_metadata_log(shared, endpoints)
         self.controller = QuorumController(
@@ -46,6 +51,8 @@ class ControllerServer:
             endpoints=endpoints,
         )
         self.controller.on_image(lambda image, delta: self._start_waiting())
+        self._quotas = QuotasImage()
+        self.controller.on_image(lambda image, delta: self._follow_quotas(image.quotas))
         services = ControllerServices(
             node_id=shared.node_id,
             cluster_id=shared.cluster_id,
@@ -98,6 +105,16 @@ class ControllerServer:
             else:
                 self._waiting.append(acceptor)
         self._start_waiting()
+
+    def _follow_quotas(self, quotas: QuotasImage) -> None:
+        """Has the quotas hold here: an address opens no more connections than it may, and who is told a
+        throttle time is not heard for so long."""
+        if quotas is self._quotas:
+            return
+        self._quotas = quotas
+        self._address_rates.follow(limits_of_addresses(quotas))
+        self._limits.address_rates = self._address_rates or None
+        self.dispatcher.throttle_by(AsTold() if quotas.by_entity else None)
 
     def _start_waiting(self) -> None:
         """Starts the listeners that wait until the access control entries are loaded (early.start.listeners).

@@ -2,7 +2,8 @@
 KIP-55, KIP-124, KIP-599, KIP-612.
 
 Versions 0-1. 1 is flexible. Each entity has its own answer; validate_only decides the same and writes
-nothing. Brokers and controllers apply a quota when they see it in the metadata log.
+nothing. Brokers apply a quota when they see it in the metadata log; controllers apply two of them,
+`controller_mutation_rate` and `connection_creation_rate`.
 
 Authorization: ALTER_CONFIGS on the cluster. Left out: host names as addresses, for which Kafka asks its
 resolver.

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable
+from time import monotonic
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.brokers.against import barnabas_only
 from tests.support.brokers.broker_process import BarnabasProcess
@@ -162,3 +166,35 @@ def test_a_producer_lives_with_short_idle_times(new_broker: NewBroker) -> None:
         with WireClient(broker.bootstrap_servers) as idle:
             assert idle.at_end(), "so long, at least, the producer rested"
     assert delivered == [0, 1, 2]
+
+
+def test_quotas_hold_at_a_controller_too(new_broker: NewBroker) -> None:
+    """Who asks it for too much by a version that is not refused is not heard for a while, and an address that
+    comes too fast is not let in."""
+    broker = new_broker(listeners="PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0")
+    address = listeners(broker)["CONTROLLER"]
+    client: Any = WireClient(address)
+
+    def limit(entity: tuple[str, str | None], key: str, value: float) -> None:
+        asked = AlterClientQuotasRequest.EntryData(
+            [AlterClientQuotasRequest.EntityData(*entity)], [AlterClientQuotasRequest.OpData(key, value)]
+        )
+        assert client.ask(AlterClientQuotasRequest([asked]), 1).entries[0].error_code == 0
+
+    limit(("user", None), "controller_mutation_rate", 10)
+    began = monotonic()
+    many = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("many", 125, 1)], 20_000)
+    told_ms = client.ask(many, 5).throttle_time_ms
+    assert told_ms > 500
+    client.ask(ApiVersionsRequest("me", "1"), 3)
+    assert monotonic() - began >= told_ms / 1000
+    limit(("ip", "127.0.0.1"), "connection_creation_rate", 1)
+
+    def comes_too_fast() -> bool:
+        try:
+            WireClient(address).ask(ApiVersionsRequest("me", "1"), 3)
+        except (ConnectionEnded, OSError):
+            return True
+        return False
+
+    assert any(comes_too_fast() for _ in range(15))

@@ -11,11 +11,13 @@ import pytest
 from broker.dispatch.dispatcher import Dispatcher
 from broker.handlers.table import broker_handlers
 from broker.network.connection import MUTED
+from broker.quotas.throttle import AsTold
 from broker.security.authorizer import AllowAll
 from controller.handler_table import controller_handlers
 from protocol.codec.message import Message
 from protocol.codec.schema import schema
 from protocol.framing import decode_response, encode_request_frame
+from protocol.messages.create_topics import CreateTopicsResponse
 from protocol.registry import ApiKey, api
 from protocol.serving.authorization import Operation
 from protocol.serving.handler_table import HandlerTable, serve
@@ -187,3 +189,17 @@ def test_markers_take_nothing_of_quotas_if_their_client_may_write_them(allowed: 
     rig, throttle = desk("broker", lambda asked: api(asked).response(), Allowing(*allowed))
     rig.feed(request(ApiKey.WRITE_TXN_MARKERS, 2))
     assert throttle.exempt == [bool(allowed)]
+
+
+def test_a_client_of_a_controller_is_muted_for_what_its_answer_tells() -> None:
+    rig, _ = desk("controller", lambda asked: CreateTopicsResponse(throttle_time_ms=THROTTLE_MS))
+    service: Any = rig.service
+    service.throttle_by(AsTold())
+    rig.feed(request(ApiKey.CREATE_TOPICS, 5))
+    assert told(rig, ApiKey.CREATE_TOPICS, 5) == THROTTLE_MS
+    assert rig.connection.holds == MUTED
+    rig.timers.advance(THROTTLE_MS)
+    assert rig.connection.holds == 0
+    rig.connection.session.is_in_process = True
+    rig.feed(request(ApiKey.CREATE_TOPICS, 5))
+    assert rig.connection.holds == 0, "a node does not mute itself"
