@@ -70,6 +70,10 @@ QUESTIONS: Final[dict[str, tuple[str, str]]] = {
         "DELETE TOPIC secret; DELETE TOPIC nowhere",
         "DELETE TOPIC secret; DELETE TOPIC nowhere",
     ),
+    "SaslHandshake": ("", ""),
+    "SaslAuthenticate": ("", ""),
+    "DescribeUserScramCredentials": ("DESCRIBE", "DESCRIBE"),
+    "DescribeClientQuotas": ("DESCRIBE_CONFIGS", "DESCRIBE_CONFIGS"),
     "DescribeAcls": ("DESCRIBE", "DESCRIBE"),
     "DescribeConfigs": (
         CONFIGS,
