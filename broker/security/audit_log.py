@@ -3,8 +3,10 @@ DEBUG what was allowed.
 
 A client that is denied tries again, often without a pause, and names what it likes. So at most
 `LINES_PER_SECOND` lines of denials are written in a second, of which one principal gets at most
-`LINES_OF_PRINCIPAL`, so that nobody hides what another one does. As many are written of what was allowed, and
-neither takes from the other. The next line says how many were left out, and a name is cut.
+`LINES_OF_PRINCIPAL`, so that nobody hides what another one does, and of these half for the same operation on
+the same type of resource, so that many topics do not hide the one attempt on the cluster. As many are written
+of what was allowed, and neither takes from the other. The next line says how many were left out, and a name
+is cut.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ _log = logging.getLogger("barnabas.authorizer")
 LINES_PER_SECOND: Final = 100
 """Of each level."""
 LINES_OF_PRINCIPAL: Final = 20
+LINES_OF_ATTEMPT: Final = 10
+"""About one principal's same operation on the same type of resource."""
+
+_Attempt = tuple[Principal, Operation, ResourceType]
 
 _TYPE_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -50,20 +56,27 @@ class _Budget:
         self._lines = 0
         self._of_principal: dict[Principal, int] = {}
         """The lines of this second; as every principal in it has one, they are at most `LINES_PER_SECOND`."""
+        self._of_attempt: dict[_Attempt, int] = {}
         self.left_out = 0
         """The lines that were left out since one was written."""
 
-    def has_room(self, principal: Principal, now_ms: int) -> bool:
-        """Whether a line about the principal may be written, which is counted either way."""
+    def has_room(self, attempt: _Attempt, now_ms: int) -> bool:
+        """Whether a line about the attempt may be written, which is counted either way."""
+        principal = attempt[0]
         second = now_ms // 1000
         if second != self._second:
-            self._second, self._lines, self._of_principal = second, 0, {}
-        of_principal = self._of_principal.get(principal, 0)
-        if self._lines >= LINES_PER_SECOND or of_principal >= LINES_OF_PRINCIPAL:
+            self._second, self._lines, self._of_principal, self._of_attempt = second, 0, {}, {}
+        of_principal, of_attempt = self._of_principal.get(principal, 0), self._of_attempt.get(attempt, 0)
+        if (
+            self._lines >= LINES_PER_SECOND
+            or of_principal >= LINES_OF_PRINCIPAL
+            or of_attempt >= LINES_OF_ATTEMPT
+        ):
             self.left_out += 1
             return False
         self._lines += 1
         self._of_principal[principal] = of_principal + 1
+        self._of_attempt[attempt] = of_attempt + 1
         return True
 
 
@@ -87,7 +100,9 @@ class AuditLog:
         """rule: the entry that has decided, or the rule that holds without one."""
         level, budget = (logging.DEBUG, self._allowed) if is_allowed else (logging.INFO, self._denied)
         session = context.session
-        if not _log.isEnabledFor(level) or not budget.has_room(session.principal, context.now_ms):
+        if not _log.isEnabledFor(level):
+            return
+        if not budget.has_room((session.principal, operation, resource), context.now_ms):
             return
         left_out, budget.left_out = budget.left_out, 0
         _log.log(

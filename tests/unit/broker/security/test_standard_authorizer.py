@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.security.audit_log import LINES_OF_PRINCIPAL, LINES_PER_SECOND
+from broker.security.audit_log import LINES_OF_ATTEMPT, LINES_OF_PRINCIPAL, LINES_PER_SECOND
 from broker.security.standard_authorizer import StandardAuthorizer
 from controller.metadata.image.acls import (
     ALLOW,
@@ -303,13 +303,21 @@ def test_what_is_allowed_is_logged_at_debug(caplog: pytest.LogCaptureFixture) ->
 def test_a_client_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "barnabas.authorizer")
     door = Door()
-    for _ in range(LINES_OF_PRINCIPAL + 7):
+    for _ in range(LINES_OF_ATTEMPT + 7):
         door.may(READ, "n" * 30_000)
-    assert len(caplog.records) == LINES_OF_PRINCIPAL
+    assert len(caplog.records) == LINES_OF_ATTEMPT
     assert max(len(record.getMessage()) for record in caplog.records) < 600
     door.now_ms = 1000
     door.may(READ)
     assert caplog.records[-1].getMessage().endswith("(7 such lines were left out before)")
+
+
+def test_a_client_that_tries_everything_has_a_bound_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "barnabas.authorizer")
+    door = Door()
+    for _ in range(LINES_OF_PRINCIPAL):
+        door.all_allowed()
+    assert len(caplog.records) == LINES_OF_PRINCIPAL
 
 
 def test_many_clients_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -329,6 +337,8 @@ def test_nobody_hides_what_another_one_does(caplog: pytest.LogCaptureFixture) ->
     door = Door(acl("t", who="User:*"))
     for number in range(5 * LINES_PER_SECOND):
         door.may(READ, f"noise-{number}")
+    door.may(Operation.ALTER, "kafka-cluster", CLUSTER)
+    assert "Principal = User:ann is Denied operation = ALTER" in caplog.text, "nor what it does itself"
     door.session.principal = Principal("mallory")
     door.may(Operation.ALTER, "kafka-cluster", CLUSTER)
     assert "Principal = User:mallory is Denied operation = ALTER" in caplog.text
@@ -345,7 +355,7 @@ def test_what_is_allowed_hides_no_denial(caplog: pytest.LogCaptureFixture) -> No
     assert "left out" not in last, "a denial says of denials only"
     door.now_ms = 1000
     door.may(READ)
-    left_out = 5 * LINES_PER_SECOND - LINES_OF_PRINCIPAL
+    left_out = 5 * LINES_PER_SECOND - LINES_OF_ATTEMPT
     assert caplog.records[-1].getMessage().endswith(f"({left_out} such lines were left out before)")
 
 
