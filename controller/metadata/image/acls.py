@@ -174,7 +174,9 @@ class AclsDelta:
         opened: dict[tuple[int, str], dict[AclPattern, None]] = {}
         for pattern, entries in touched.items():
             before = self.base.by_pattern.get(pattern, _EMPTY)
-            for who in before.keys() ^ entries.keys():
+            for who in (*before, *entries):
+                if (who in before) == (who in entries):
+                    continue
                 key = (pattern[0], who)
                 patterns = opened.get(key)
                 if patterns is None:
