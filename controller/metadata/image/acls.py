@@ -61,10 +61,15 @@ AclPattern = tuple[int, int, str]
 ByPrincipal = Mapping[str, tuple[Acl, ...]]
 """The entries of one pattern by principal (`User:alice`), in the order in which they were made."""
 
+Patterns = Mapping[AclPattern, None]
+"""Patterns in the order in which they were made, which a snapshot does not keep: so two of these are equal
+whatever their order is."""
+
 _Touched = dict[AclPattern, dict[str, tuple[Acl, ...]]]
 """The entries of the patterns that a delta changes, as they will be."""
 
 _EMPTY: Final[ByPrincipal] = MappingProxyType({})
+_NO_PATTERNS: Final[Patterns] = MappingProxyType({})
 _NO_LENGTHS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
@@ -80,7 +85,7 @@ class AclsImage(msgspec.Struct, frozen=True):
     by_id: Mapping[bytes, Acl] = MappingProxyType({})
     by_pattern: Mapping[AclPattern, ByPrincipal] = MappingProxyType({})
     prefix_lengths: Mapping[int, Mapping[int, int]] = MappingProxyType({})
-    patterns_of: Mapping[tuple[int, str], tuple[AclPattern, ...]] = MappingProxyType({})
+    patterns_of: Mapping[tuple[int, str], Patterns] = MappingProxyType({})
 
     def records(self) -> Iterator[Message]:
         for acl_id in sorted(self.by_id):
@@ -169,7 +174,7 @@ class AclsDelta:
                 del lengths[resource_type]
         return MappingProxyType(lengths)
 
-    def _patterns_of(self, touched: _Touched) -> Mapping[tuple[int, str], tuple[AclPattern, ...]]:
+    def _patterns_of(self, touched: _Touched) -> Mapping[tuple[int, str], Patterns]:
         """The patterns of the base by principal, and what touched patterns add to them and take from them."""
         opened: dict[tuple[int, str], dict[AclPattern, None]] = {}
         for pattern, entries in touched.items():
@@ -180,7 +185,7 @@ class AclsDelta:
                 key = (pattern[0], who)
                 patterns = opened.get(key)
                 if patterns is None:
-                    patterns = opened[key] = dict.fromkeys(self.base.patterns_of.get(key, ()))
+                    patterns = opened[key] = copied(self.base.patterns_of.get(key, _NO_PATTERNS))
                 if who in entries:
                     patterns[pattern] = None
                 else:
@@ -190,7 +195,7 @@ class AclsDelta:
         patterns_of = copied(self.base.patterns_of)
         for key, patterns in opened.items():
             if patterns:
-                patterns_of[key] = tuple(patterns)
+                patterns_of[key] = MappingProxyType(patterns)
             else:
                 patterns_of.pop(key, None)
         return MappingProxyType(patterns_of)
