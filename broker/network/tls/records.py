@@ -35,7 +35,8 @@ class RecordQueue:
 
     def take(self, most_records: int, arrived: memoryview | None = None) -> memoryview:
         """The next bytes, with so many headers at most: of what is left, or, once `has_more` is False, of
-        that and of what has just arrived. The buffer of `arrived` is shared until `keep`."""
+        that and of what has just arrived. The buffer of `arrived` is shared until `keep`, or until `has_more`
+        is False."""
         data = self._left
         if arrived is not None:
             data = memoryview(bytes(data) + arrived) if data else arrived
@@ -49,6 +50,8 @@ class RecordQueue:
             return data
         self._left, self._to_header = data[header:], 0
         self.has_more = end - header >= _HEADER_BYTES
+        if not self.has_more:
+            self.keep()  # more may arrive in the same buffer now
         return data[:header]
 
     def keep(self) -> None:
