@@ -60,9 +60,6 @@ _LISTENER_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
 _FOR_ALL_LISTENERS: Final = (*_LISTENER_LIMITS, "num.network.threads")
 """Listener configs that can also be set for one listener on all brokers at once."""
 
-_MAY_CHANGE: Final = _STORES.union(_FOR_ALL_LISTENERS)
-"""Settings of a listener that may change while it is open."""
-
 _RETENTION: Final = (
     ("log.local.retention.ms", "log.retention.ms"),
     ("log.local.retention.bytes", "log.retention.bytes"),
@@ -213,27 +210,11 @@ def _check_listeners(current: BrokerConfig, wanted: BrokerConfig) -> None:
     before = {endpoint.listener: endpoint for endpoint in current.listeners}
     for endpoint in wanted.listeners:
         stays = before.get(endpoint.listener)
-        if stays is not None and (
-            stays.security_protocol != endpoint.security_protocol
-            or _of_listener(current, endpoint.listener) != _of_listener(wanted, endpoint.listener)
-        ):
+        if stays is not None and stays.security_protocol != endpoint.security_protocol:
             raise InvalidValue(
                 "Configs cannot be updated dynamically for existing listener "
                 f"ListenerName({endpoint.listener}), restart broker or create a new listener for update"
             )
-
-
-def _of_listener(config: BrokerConfig, listener: str) -> dict[str, str]:
-    """The settings of one listener that may not change while it is open: all but those of key stores and
-    limits."""
-    prefix = f"listener.name.{listener.lower()}."
-    texts = {name: setting.text for name, setting in config.static.items()}
-    texts |= {**config.dynamic_default, **config.dynamic_broker}
-    return {
-        name: text
-        for name, text in texts.items()
-        if name.startswith(prefix) and name.removeprefix(prefix) not in _MAY_CHANGE
-    }
 
 
 def _scala_set(listeners: Iterable[str]) -> str:

@@ -110,14 +110,16 @@ def test_what_cannot_work_stops_the_start_and_tells_no_secret(line: str, sentenc
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_a_listener_that_is_open_keeps_its_passwords() -> None:
+def test_users_and_mechanisms_of_one_listener_change_while_it_is_open() -> None:
     config = loaded()
-    jaas = f'{SCRAM_MODULE} required username="node" password="other";'
-    with pytest.raises(ConfigError, match="Configs cannot be updated dynamically for existing listener"):
-        validate_broker_change(
-            {"listener.name.inside.scram-sha-512.sasl.jaas.config": jaas}, config, per_broker=True
-        )
-    validate_broker_change({"listener.name.inside.max.connections": "7"}, config, per_broker=True)
+    changed = {
+        f"{OUTSIDE}.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_eve="eves";',
+        f"{OUTSIDE}.{ENABLED}": "PLAIN",
+    }
+    wanted = validate_broker_change(changed, config, per_broker=True)
+    assert dict(sasl_listener(wanted, "OUTSIDE").plain_users) == {"eve": "eves"}
+    assert sasl_listener(wanted, "OUTSIDE").mechanisms == ("PLAIN",)
+    assert sasl_listener(wanted, "INSIDE") == sasl_listener(config, "INSIDE")
 
 
 def test_mechanisms_and_users_change_for_all_listeners_without_their_own_ones() -> None:
