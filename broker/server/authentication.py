@@ -42,7 +42,8 @@ class Authentication:
         self._clock = clock
         self._timers = timers
         self._random_source = random_source
-        self._fakes = FakeCredentials(random_source.random_bytes(_SECRET_BYTES))
+        self._fakes: FakeCredentials | None = None
+        """Made with the first listener that has SASL."""
 
     def guarded(
         self, endpoint: Endpoint, config: BrokerConfig, service: Service, find: FindCredential
@@ -58,7 +59,9 @@ class Authentication:
             max_frame_bytes=config.integer("socket.request.max.bytes"),
             max_receive_bytes=config.integer("sasl.server.max.receive.size"),
         )
-        make = self._mechanisms(find)
+        if self._fakes is None:
+            self._fakes = FakeCredentials(self._random_source.random_bytes(_SECRET_BYTES))
+        make = self._mechanisms(find, self._fakes)
         gate = self.gates[name] = SaslGate(
             service,
             lambda: SaslAuthenticator(lambda: self._listeners[name], make),
@@ -96,10 +99,12 @@ class Authentication:
     def nonce(self) -> str:
         return random_text(self._random_source.random_bytes(_NONCE_BYTES))
 
-    def _mechanisms(self, find: FindCredential) -> Callable[[SaslListener, str], ServerMechanism]:
+    def _mechanisms(
+        self, find: FindCredential, fakes: FakeCredentials
+    ) -> Callable[[SaslListener, str], ServerMechanism]:
         def make(listener: SaslListener, mechanism: str) -> ServerMechanism:
             if mechanism == PLAIN:
                 return PlainServer(listener.plain_users)
-            return ScramServer(MECHANISMS[mechanism], find, self._fakes, self.nonce())
+            return ScramServer(MECHANISMS[mechanism], find, fakes, self.nonce())
 
         return make
