@@ -114,7 +114,7 @@ def test_a_cluster_of_kafkas_becomes_ours_and_kafkas_again(new_cluster: NewClust
         move_partitions(cluster, joining)
         remove_nodes(cluster, leaving)
         assert sorted(cluster.brokers) == list(joining)
-        ledger.await_more(20)
+        ledger.await_more(60)
     load.end_writing()
     ledger.end()
     ledger.check(cluster.bootstrap)
@@ -122,4 +122,5 @@ def test_a_cluster_of_kafkas_becomes_ours_and_kafkas_again(new_cluster: NewClust
         await_same_logs(cluster, TOPIC, [partition], end)
     assert load.refused == 0
     assert load.fewest_acknowledged > 1_000, "each producer has written all the time"
-    assert min(len(ledger.committed), len(ledger.aborted)) > 100
+    assert len(ledger.committed) > 120, "so many were waited for"
+    assert len(ledger.aborted) >= 60, "every third transaction is aborted"
