@@ -103,7 +103,15 @@ async function configs() {
   await say("configs", describe);
   await say("alter", () => admin.alterConfigs({ validateOnly: false, resources: [{ ...resource, configEntries: [{ name: "segment.ms", value: "60000" }] }] }));
   await say("alter badly", () => admin.alterConfigs({ validateOnly: false, resources: [{ ...resource, configEntries: [{ name: "segment.ms", value: "soon" }] }] }));
-  await say("configs after it", async () => (await describe()).filter((each) => !each.isDefault));
+  await say("configs after it", async () => {
+    const isThere = (each) => each.configName === "segment.ms" && each.configValue === "60000";
+    let found = await describe();
+    for (let turn = 0; turn < 100 && !found.some(isThere); turn++) {
+      await new Promise((resolve) => setTimeout(resolve, 50)); // a broker learns of it from the metadata log
+      found = await describe();
+    }
+    return found.filter((each) => !each.isDefault);
+  });
 }
 
 async function cluster() {
