@@ -8,10 +8,10 @@ later at the latest, so that a client that tries again at once is slowed down by
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 
 from broker.quotas.rate_quota import RateQuota
 from controller.metadata.client_quotas import NO_LIMIT, ClientLimit
+from protocol.serving.session import is_address, plain_host
 
 __all__ = ["AddressRates"]
 
@@ -20,8 +20,7 @@ class AddressRates:
     """limits: connections a second, by address as it was written; that of None holds for all others, and
     `NO_LIMIT` lets an address open as many as it wants.
 
-    Times are monotonic milliseconds. Addresses that ask are written as
-    `broker.network.limits.plain_host` writes them.
+    Times are monotonic milliseconds. Addresses that ask are written as `plain_host` writes them.
     """
 
     def __init__(self, *, window_ms: int, windows: int) -> None:
@@ -34,11 +33,11 @@ class AddressRates:
         """Takes over the limits of the cluster; those of host names, which Kafka may have stored, limit
         nobody."""
         self._default = limits.get(None)
-        self._limits = {}
-        for written, per_second in limits.items():
-            address = None if written is None else _plain(written)
-            if address is not None:
-                self._limits[address] = per_second
+        self._limits = {
+            plain_host(written): per_second
+            for written, per_second in limits.items()
+            if written is not None and is_address(written)
+        }
 
     def __bool__(self) -> bool:
         return any(limit not in (None, NO_LIMIT) for limit in (self._default, *self._limits.values()))
@@ -46,17 +45,7 @@ class AddressRates:
     def throttle_ms(self, address: str, now_ms: int) -> int:
         """Counts a connection of the address; or, if it comes too fast, returns after how many milliseconds
         it is closed."""
-        per_second = self._limits.get(_plain(address) or address, self._default)
+        per_second = self._limits.get(address, self._default)
         if per_second is None or per_second == NO_LIMIT:
             return 0
         return self._opened.refuse(ClientLimit(address, "", per_second), 1, now_ms)
-
-
-def _plain(text: str) -> str | None:
-    """An address as it is compared; None for a host name."""
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(address if mapped is None else mapped)

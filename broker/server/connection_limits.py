@@ -9,16 +9,15 @@ quota of the cluster, which both follow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
 from typing import Final
 
 from broker.network.limits import UNLIMITED, ConnectionLimits
 from broker.quotas.address_rates import AddressRates
 from config.broker_config import BrokerConfig
 from config.checks import max_connections_per_ip
-from protocol.serving.session import plain_host
+from protocol.serving.session import is_address, plain_host
 
-__all__ = ["address_rates", "change_limits", "controller_limits", "is_address", "limits_of_addresses"]
+__all__ = ["address_rates", "change_limits", "controller_limits", "limits_of_addresses"]
 
 MAX_CONNECTIONS: Final = "max.connections"
 CREATION_RATE: Final = "max.connection.creation.rate"
@@ -78,11 +77,3 @@ def _listener_limits(config: BrokerConfig, names: Sequence[str], setting: str) -
         if isinstance(limit, int) and limit != UNLIMITED:
             limits[name] = limit
     return limits
-
-
-def is_address(host: str) -> bool:
-    try:
-        ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True

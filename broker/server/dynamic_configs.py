@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from broker.fast_lane.epoch import LaneEpoch
 from broker.network.interfaces import Listener, Service
-from broker.server.connection_limits import change_limits, is_address, limits_of_addresses
+from broker.server.connection_limits import change_limits, limits_of_addresses
 from broker.server.shared_server import SharedServer, cleaner_settings, listener_settings
 from broker.services import BrokerServices
 from config.broker_config import BrokerConfig
@@ -26,6 +26,7 @@ from config.errors import ConfigError
 from config.listeners import Endpoint
 from config.loading import dynamic_warnings
 from controller.metadata.image.cluster_image import ClusterImage
+from protocol.serving.session import is_address
 
 _log = logging.getLogger("barnabas.node")
 

@@ -54,6 +54,15 @@ class Session(msgspec.Struct, gc=False):
     walked_bytes: WalkedBytes = {}
 
 
+def is_address(text: str) -> bool:
+    """Whether this is an address, and not the name of a host. It may have a zone (`fe80::1%eth0`)."""
+    try:
+        ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
 def plain_host(text: str) -> str:
     """An address as Kafka shows it: IPv4 behind IPv6 as IPv4, IPv6 in eight groups without leading zeros."""
     if ":" not in text:

@@ -13,10 +13,10 @@ from broker.fast_lane.epoch import LaneEpoch
 from broker.network.interfaces import ListenerSettings
 from broker.network.limits import ConnectionLimits
 from broker.network.socket_network import resolve
-from broker.server.connection_limits import change_limits, is_address
+from broker.server.connection_limits import change_limits
 from broker.server.dynamic_configs import DynamicConfigListeners
 from controller.metadata.image.cluster_image import EMPTY_IMAGE
-from protocol.serving.session import plain_host
+from protocol.serving.session import is_address, plain_host
 from tests.support.rigs.controllers import HandOffload, one_node_config
 
 LISTENERS = ["PLAINTEXT"]
