@@ -38,22 +38,21 @@ from controller.handlers import (
     incremental_alter_configs,
     list_partition_reassignments,
     raft_requests,
-    sasl_authenticate,
-    sasl_handshake,
     unregister_broker,
     update_features,
 )
 from controller.services import ControllerServices, ObserverServices
 from protocol.registry import ApiKey
+from protocol.serving import sasl_out_of_turn
 from protocol.serving.handler_table import LISTENER_CONTROLLER, HandlerTable, ServedApi, serve
 
 __all__ = ["controller_handlers", "observer_handlers"]
 
 SERVED: Final[tuple[ServedApi[ControllerServices], ...]] = (
     serve(ApiKey.FETCH, fetch.handle),
-    serve(ApiKey.SASL_HANDSHAKE, sasl_handshake.handle),
+    serve(ApiKey.SASL_HANDSHAKE, sasl_out_of_turn.handshake),
     serve(ApiKey.API_VERSIONS, api_versions.handle),
-    serve(ApiKey.SASL_AUTHENTICATE, sasl_authenticate.handle),
+    serve(ApiKey.SASL_AUTHENTICATE, sasl_out_of_turn.authenticate),
     serve(ApiKey.CREATE_TOPICS, create_topics.handle),
     serve(ApiKey.DELETE_TOPICS, delete_topics.handle),
     serve(ApiKey.DESCRIBE_ACLS, describe_acls.handle, plain=False),

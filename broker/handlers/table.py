@@ -43,8 +43,6 @@ from broker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
-    sasl_authenticate,
-    sasl_handshake,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -59,6 +57,7 @@ from config.limits import (
 )
 from protocol.produce_frames import encode_produce_response
 from protocol.registry import ApiKey
+from protocol.serving import sasl_out_of_turn
 from protocol.serving.handler_table import LISTENER_BROKER, HandlerTable, ServedApi, serve
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ SERVED: Final[tuple[ServedApi[BrokerServices], ...]] = (
     serve(ApiKey.SYNC_GROUP, sync_group.handle),
     serve(ApiKey.DESCRIBE_GROUPS, describe_groups.handle, plain=False),
     serve(ApiKey.LIST_GROUPS, list_groups.handle, plain=False),
-    serve(ApiKey.SASL_HANDSHAKE, sasl_handshake.handle),
+    serve(ApiKey.SASL_HANDSHAKE, sasl_out_of_turn.handshake),
     serve(ApiKey.API_VERSIONS, api_versions.handle),
     serve(ApiKey.DELETE_RECORDS, delete_records.handle),
     serve(ApiKey.INIT_PRODUCER_ID, init_producer_id.handle, versions=(0, 5)),
@@ -103,7 +102,7 @@ SERVED: Final[tuple[ServedApi[BrokerServices], ...]] = (
     serve(ApiKey.ALTER_CONFIGS, alter_configs.handle, keeps_frame=True),
     serve(ApiKey.ALTER_REPLICA_LOG_DIRS, alter_replica_log_dirs.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
     serve(ApiKey.DESCRIBE_LOG_DIRS, describe_log_dirs.handle, plain=False),
-    serve(ApiKey.SASL_AUTHENTICATE, sasl_authenticate.handle),
+    serve(ApiKey.SASL_AUTHENTICATE, sasl_out_of_turn.authenticate),
     serve(ApiKey.DELETE_GROUPS, delete_groups.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),
     serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.handle, keeps_frame=True),
     serve(ApiKey.OFFSET_DELETE, offset_delete.handle, memory_bytes=ONE_STEP_MEMORY_BYTES),

@@ -13,6 +13,7 @@ In reading order:
 * `authorized_operations`  what a client may do, as the bit field that some answers carry
 * `pending`                an answer that is not there yet, and what may come instead of an answer
 * `turns`                  handlers that may be interrupted between two elements of a long request
+* `sasl_out_of_turn`       what SASL requests are answered that come at the wrong time
 * `error_counts`           which error codes a response holds
 * `handler_table`          which handler serves which API: the rows, and the table of a listener
 

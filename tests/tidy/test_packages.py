@@ -39,6 +39,7 @@ SMALL_MODULES: Final[Mapping[str, str]] = MappingProxyType(
         "controller/raft/starting.py": "one transition",
         "protocol/peer_channel.py": "a port",
         "protocol/producer_snapshot.py": "the schema of one file",
+        "protocol/serving/sasl_out_of_turn.py": "two handlers that brokers and controllers share",
         "storage/clean_shutdown.py": "the format of one file",
         "storage/permits.py": "a semaphore that two packages use",
     }

@@ -15,7 +15,6 @@ from broker.controller_channel.peer.login import Login, renewal_ms
 from broker.controller_channel.peer.tcp import State, TcpPeer
 from broker.dispatch.dispatcher import Dispatcher
 from broker.dispatch.lane import Lane
-from broker.handlers import sasl_authenticate, sasl_handshake
 from broker.network.interfaces import ListenerSettings, Service
 from broker.network.memory import RequestMemory
 from broker.network.server import Server
@@ -33,6 +32,7 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.vote import VoteRequest
 from protocol.peer_channel import PeerError
 from protocol.registry import ApiKey
+from protocol.serving import sasl_out_of_turn
 from protocol.serving.handler_table import HandlerTable, serve
 from protocol.serving.pending import CloseConnection, Pending
 from protocol.serving.request_context import RequestContext
@@ -92,8 +92,8 @@ class TwoNodes:
             serve(ApiKey.API_VERSIONS, versions, versions=api_versions),
             serve(ApiKey.HEARTBEAT, heartbeat, versions=heartbeat_versions),
             serve(ApiKey.FETCH, fetch, versions=(4, 17)),
-            serve(ApiKey.SASL_HANDSHAKE, sasl_handshake.handle),
-            serve(ApiKey.SASL_AUTHENTICATE, sasl_authenticate.handle),
+            serve(ApiKey.SASL_HANDSHAKE, sasl_out_of_turn.handshake),
+            serve(ApiKey.SASL_AUTHENTICATE, sasl_out_of_turn.authenticate),
         )
         return HandlerTable("broker", rows)
 
