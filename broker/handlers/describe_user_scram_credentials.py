@@ -7,19 +7,15 @@ without credentials RESOURCE_NOT_FOUND. Salts and keys are told to nobody. Needs
 from __future__ import annotations
 
 from broker.services import HasMetadata
-from protocol.errors import ErrorCode
+from controller.metadata.described_credentials import described_credentials
 from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from protocol.serving.authorization import Operation
 from protocol.serving.request_context import RequestContext
 
 
 def handle(
     services: HasMetadata, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    if not context.allows_cluster(Operation.DESCRIBE):
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return DescribeUserScramCredentialsResponse(error_code=error, error_message=error.message)
-    return services.metadata.image.scram.describe(request)
+    return described_credentials(services.metadata.image.scram, context, request)

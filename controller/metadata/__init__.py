@@ -13,10 +13,11 @@ In reading order:
 * `replicated_log`      that port, kept by a `controller.raft` replica
 * `log_opening`         finds what a formatted directory holds, and makes the replica
 * `resource_changes`    changes of configs: what is asked for a resource, what comes of it; loggers' levels
-* `client_quotas`      which client quotas there are, and which of them holds for a client
+* `client_quotas`       which client quotas there are, and which of them holds for a client
 * `described_resources` how DescribeConfigs is answered, by brokers and controllers alike
 * `acl_filters`         which access control entries a filter means
 * `described_acls`      how DescribeAcls is answered, by brokers and controllers alike
+* `described_credentials` how DescribeUserScramCredentials is answered, by brokers and controllers alike
 * `policies`            what an operator's own rules are asked and answer, and the port to them
 
 May be imported by the rest of `controller`, by `broker` and by the simulator. Of `controller` it imports only

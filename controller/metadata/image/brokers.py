@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from controller.metadata.image.mappings import copied
+from controller.metadata.image.mappings import copied, with_changes
 from protocol.codec.message import Message
 from protocol.errors import invariant
 from protocol.metadata_log.registrations import (
@@ -229,13 +229,7 @@ class BrokersDelta:
         )
 
     def apply(self) -> BrokersImage:
-        by_id = copied(self.base.by_id)
-        for broker_id, registration in self.changed.items():
-            if registration is None:
-                by_id.pop(broker_id, None)
-            else:
-                by_id[broker_id] = registration
-        return BrokersImage(MappingProxyType(by_id))
+        return BrokersImage(MappingProxyType(with_changes(self.base.by_id, self.changed)))
 
 
 class ControllerRegistration(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from controller.metadata.image.mappings import copied
+from controller.metadata.image.mappings import copied, with_changes
 from protocol.codec.message import Message
 from protocol.metadata_log.cluster import ConfigRecord
 
@@ -73,12 +73,7 @@ class ConfigsDelta:
     def apply(self) -> ConfigsImage:
         by_resource = copied(self.base.by_resource)
         for resource, changes in self.changed.items():
-            values = dict(by_resource.get(resource, NOTHING))
-            for name, value in changes.items():
-                if value is None:
-                    values.pop(name, None)
-                else:
-                    values[name] = value
+            values = with_changes(by_resource.get(resource, NOTHING), changes)
             if values:
                 by_resource[resource] = MappingProxyType(values)
             else:

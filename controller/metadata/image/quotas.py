@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from controller.metadata.image.mappings import copied
+from controller.metadata.image.mappings import copied, with_changes
 from protocol.codec.message import Message
 from protocol.metadata_log.cluster import ClientQuotaRecord
 
@@ -47,8 +47,7 @@ class QuotasDelta:
     def apply(self) -> QuotasImage:
         by_entity = copied(self.base.by_entity)
         for entity, changes in self.changed.items():
-            merged: dict[str, float | None] = {**by_entity.get(entity, {}), **changes}
-            values = {key: value for key, value in merged.items() if value is not None}
+            values = with_changes(by_entity.get(entity, {}), changes)
             if values:
                 by_entity[entity] = MappingProxyType(values)
             else:

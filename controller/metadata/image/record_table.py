@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from controller.metadata.image.mappings import copied
+from controller.metadata.image.mappings import with_changes
 from protocol.codec.message import Message
 
 __all__ = ["RecordTable", "RecordTableDelta"]
@@ -43,10 +43,4 @@ class RecordTableDelta:
         self.changed[key] = None
 
     def apply(self) -> RecordTable:
-        by_key = copied(self.base.by_key)
-        for key, record in self.changed.items():
-            if record is None:
-                by_key.pop(key, None)
-            else:
-                by_key[key] = record
-        return RecordTable(MappingProxyType(by_key))
+        return RecordTable(MappingProxyType(with_changes(self.base.by_key, self.changed)))

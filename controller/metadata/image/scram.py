@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
 
 import msgspec
 
-from controller.metadata.image.mappings import copied
+from controller.metadata.image.mappings import with_changes
 from protocol.codec.message import Message
-from protocol.errors import ErrorCode
-from protocol.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-)
 from protocol.metadata_log.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from protocol.scram import DEFAULT_ITERATIONS, ScramCredential
 
 __all__ = ["ScramDelta", "ScramImage", "ScramKey", "credential_record"]
-
-_TWICE: Final = "Cannot describe SCRAM credentials for the same user twice in a single request"
-_UNKNOWN: Final = "Attempt to describe a user credential that does not exist"
 
 ScramKey = tuple[int, str]
 """The mechanism's type, and the user's name."""
@@ -50,30 +41,6 @@ class ScramImage(msgspec.Struct, frozen=True):
         for mechanism, user in sorted(self.by_key):
             yield credential_record(mechanism, user, self.by_key[mechanism, user])
 
-    def describe(self, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
-        """The mechanisms and iterations of the users that are named, or of all if none is. It never holds
-        salts or keys."""
-        infos: dict[str, list[DescribeUserScramCredentialsResponse.CredentialInfo]] = {}
-        named = [each.name for each in request.users or ()]
-        wanted = set(named)
-        for (mechanism, user), known in sorted(self.by_key.items(), key=lambda item: item[0]):
-            if not wanted or user in wanted:
-                info = DescribeUserScramCredentialsResponse.CredentialInfo(mechanism, known.iterations)
-                infos.setdefault(user, []).append(info)
-        result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
-        times = Counter(named)
-        results = []
-        for name in dict.fromkeys(named) if named else sorted(infos):
-            if times[name] > 1:
-                error, fault = ErrorCode.DUPLICATE_RESOURCE, _TWICE
-            elif name not in infos:
-                error, fault = ErrorCode.RESOURCE_NOT_FOUND, _UNKNOWN
-            else:
-                results.append(result(user=name, credential_infos=infos[name]))
-                continue
-            results.append(result(user=name, error_code=error, error_message=f"{fault}: {name}"))
-        return DescribeUserScramCredentialsResponse(results=results)
-
 
 class ScramDelta:
     """The changes since the base image: the new credential for each key, None for a removed one."""
@@ -94,12 +61,7 @@ class ScramDelta:
         self.changed[key] = None
 
     def apply(self) -> ScramImage:
-        by_key = copied(self.base.by_key)
-        for key, known in self.changed.items():
-            if known is None:
-                by_key.pop(key, None)
-            else:
-                by_key[key] = known
+        by_key = with_changes(self.base.by_key, self.changed)
         return ScramImage(MappingProxyType(by_key), MappingProxyType(_usual_iterations(by_key)))
 
 
