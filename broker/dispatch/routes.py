@@ -19,7 +19,7 @@ from protocol.codec.message import Message
 from protocol.codec.schema import schema
 from protocol.framing import encode_response_frame
 from protocol.registry import ApiKey, api
-from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import Operation
 from protocol.serving.error_counts import error_counter
 from protocol.serving.handler_table import HandlerTable, ServedApi
 
@@ -154,8 +154,8 @@ def takes_nothing(route: Route, context: RequestContext) -> bool:
     each other with CLUSTER_ACTION. Who may not ask that is held at his quota, as in Kafka."""
     return route.is_exempt and (
         route.api_key != ApiKey.WRITE_TXN_MARKERS
-        or context.may_see(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
-        or context.may_see(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        or context.may_see_cluster(Operation.ALTER)
+        or context.may_see_cluster(Operation.CLUSTER_ACTION)
     )
 
 

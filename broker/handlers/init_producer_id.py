@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from broker.services import HasProducerIds, HasTransactions
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending, then
 from protocol.serving.request_context import RequestContext
 
@@ -55,9 +55,9 @@ def handle(
 
 
 def _may_be_idempotent(context: RequestContext) -> bool:
-    return context.may_see(
-        Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME
-    ) or context.allows_any(Operation.WRITE, ResourceType.TOPIC)
+    return context.may_see_cluster(Operation.IDEMPOTENT_WRITE) or context.allows_any(
+        Operation.WRITE, ResourceType.TOPIC
+    )
 
 
 def _known_errors(response: InitProducerIdResponse) -> InitProducerIdResponse:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from broker.coordinator.group_coordinator import GroupServices
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
@@ -23,7 +23,7 @@ def handle(
     services: GroupServices, context: RequestContext, request: ListGroupsRequest
 ) -> Turns[ListGroupsResponse]:
     response = services.groups.list_groups(request.states_filter, request.types_filter)
-    if response.groups and not context.may_see(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+    if response.groups and not context.may_see_cluster(Operation.DESCRIBE):
         groups, response.groups = response.groups, []
         for group in groups:
             is_shown = context.may_see(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)

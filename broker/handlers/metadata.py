@@ -35,7 +35,7 @@ from controller.metadata.image.topics import TopicImage, TopicsImage
 from controller.metadata.topic_names import name_fault
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
@@ -202,9 +202,7 @@ def _topics_by_name(
 
 
 def _may_create(context: RequestContext, name: str) -> bool:
-    return context.may_see(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or context.allows(
-        Operation.CREATE, _TOPIC, name
-    )
+    return context.may_see_cluster(Operation.CREATE) or context.allows(Operation.CREATE, _TOPIC, name)
 
 
 def _unknown(name: str) -> MetadataResponse.MetadataResponseTopic:

@@ -18,7 +18,7 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
 
@@ -29,7 +29,7 @@ Answer = OffsetForLeaderEpochResponse.EpochEndOffset
 def handle(
     services: HasReplicas, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Turns[OffsetForLeaderEpochResponse]:
-    is_peer = context.may_see(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    is_peer = context.may_see_cluster(Operation.CLUSTER_ACTION)
     for topic in request.topics:
         name = topic.topic
         allowed = is_peer or context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)

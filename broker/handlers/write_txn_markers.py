@@ -23,7 +23,7 @@ from config.ports import Timer
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from protocol.records.control import TransactionMarker, build_marker_batch
-from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import Operation
 from protocol.serving.pending import Pending, then
 from protocol.serving.request_context import RequestContext
 from protocol.serving.turns import Turns, in_turns
@@ -55,9 +55,7 @@ class WriteMarkersServices(
 def handle(
     services: WriteMarkersServices, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Turns[WriteTxnMarkersResponse | Pending[WriteTxnMarkersResponse]]:
-    is_allowed = context.may_see(
-        Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
-    ) or context.allows_cluster(Operation.CLUSTER_ACTION)
+    is_allowed = context.may_see_cluster(Operation.ALTER) or context.allows_cluster(Operation.CLUSTER_ACTION)
     writing = _Writing()
     if not is_allowed:
         for marker in request.markers:

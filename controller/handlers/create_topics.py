@@ -25,7 +25,7 @@ from controller.subjects.topics import CreationRules, create_topics
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.refusals import TOO_LARGE, create_topics_refused
-from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 
@@ -41,7 +41,7 @@ def handle(
         return create_topics_refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     controller, clock = services.controller, services.clock
     quota = services.mutation_quota(context, STRICT_QUOTA_SINCE)
-    everywhere = context.may_see(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    everywhere = context.may_see_cluster(Operation.CREATE)
 
     def decide(image: ClusterImage, judge: Judge) -> Decision[CreateTopicsResponse]:
         quota.begin(clock.monotonic_ms())

@@ -18,7 +18,7 @@ from controller.subjects.result import names_too_much
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from protocol.refusals import TOO_LARGE, delete_topics_refused
-from protocol.serving.authorization import CLUSTER_NAME, Operation, ResourceType
+from protocol.serving.authorization import Operation, ResourceType
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
 from protocol.values import ZERO_UUID
@@ -100,7 +100,7 @@ def _resolve(
 ) -> dict[bytes, str | None]:
     """The names, by id, of the topics that may be deleted. The others are refused in `results`."""
     wanted: dict[bytes, str | None] = {}
-    everywhere = context.may_see(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
+    everywhere = context.may_see_cluster(Operation.DELETE)
 
     def may(operation: Operation, name: str) -> bool:
         return everywhere or context.allows(operation, ResourceType.TOPIC, name)

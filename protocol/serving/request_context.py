@@ -41,6 +41,10 @@ class RequestContext(msgspec.Struct, gc=False):
         What it may not is left out, and is no attempt that is worth a line in the log."""
         return self.authorizer.authorize(self, operation, resource, name, False)
 
+    def may_see_cluster(self, operation: Operation) -> bool:
+        """`may_see` for the cluster."""
+        return self.may_see(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
     def allows_any(self, operation: Operation, resource: ResourceType) -> bool:
         """Whether there may be any resource of this type with which the client may do this."""
         return self.authorizer.authorize_any(self, operation, resource)
