@@ -33,6 +33,7 @@ from protocol.messages.list_partition_reassignments import (
 )
 
 TOO_LARGE: Final = "Unable to perform excessively large batch operation."
+NO_AUTHORIZER: Final = "No Authorizer is configured."
 """With POLICY_VIOLATION: Kafka's sentence on a request that would make more records than one may."""
 
 _WHOLE_ELECTION_ERROR_SINCE: Final = 1

@@ -310,8 +310,7 @@ class Dispatcher:
             throttle_ms = response.throttle_time_ms = max(throttle_ms, told_ms)
             is_told = throttle_ms != told_ms
         if throttle_ms > 0 and not context.session.is_in_process:
-            connection.mute(throttle_ms)
-            route.times.throttle[bisect_left(BOUNDS_NS, throttle_ms * 1_000_000)] += 1
+            _mute(connection, route, throttle_ms)
         return is_told
 
     def _unanswered(
@@ -320,8 +319,7 @@ class Dispatcher:
         """Mutes the connection if a Produce request that gets no answer is over the quota of its client.
         Returns the answer, None."""
         if self._throttle is not None and (throttle_ms := self._throttle.unanswered_ms(context)) > 0:
-            connection.mute(throttle_ms)
-            route.times.throttle[bisect_left(BOUNDS_NS, throttle_ms * 1_000_000)] += 1
+            _mute(connection, route, throttle_ms)
         return None
 
     def answer_late(self, waiting: WaitingAnswer, response: Any) -> None:
@@ -494,6 +492,11 @@ class Dispatcher:
             "" if context is None else context.client_id[:CLIENT_ID_LENGTH_IN_LOGS],
             connection.session.connection_id,
         )
+
+
+def _mute(connection: Connection, route: Route, throttle_ms: int) -> None:
+    connection.mute(throttle_ms)
+    route.times.throttle[bisect_left(BOUNDS_NS, throttle_ms * 1_000_000)] += 1
 
 
 def _decode_in_one_go(route: Route, frame: memoryview, at: int) -> tuple[Message, int] | None:

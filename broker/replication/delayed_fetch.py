@@ -75,7 +75,7 @@ class FetchPurgatory:
         self.max_bytes = max_bytes
         """`fetch.max.bytes`: no answer holds more, whatever the request says."""
         self.client_quotas: ClientQuotas | None = None
-        """The quotas of clients, while there are any."""
+        """The quotas of clients, while any of them concerns a fetch."""
         self.clock = clock
         self.timers = timers
         self.waiting: dict[DelayedFetch[Any], None] = {}

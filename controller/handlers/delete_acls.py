@@ -7,19 +7,15 @@ SECURITY_DISABLED without an authorizer.
 
 from __future__ import annotations
 
-from typing import Final
-
 from controller.services import ControllerServices
 from controller.subjects.acl_changes import delete_acls
 from controller.subjects.result import names_too_much
 from protocol.errors import ErrorCode
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
-from protocol.refusals import TOO_LARGE, delete_acls_refused
+from protocol.refusals import NO_AUTHORIZER, TOO_LARGE, delete_acls_refused
 from protocol.serving.authorization import Operation
 from protocol.serving.pending import Pending
 from protocol.serving.request_context import RequestContext
-
-NO_AUTHORIZER: Final = "No Authorizer is configured."
 
 
 def handle(
